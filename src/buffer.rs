@@ -12,10 +12,10 @@ const LARGE_BYTES: usize = 4 << 20;
 
 /// Bytes on the heap or, for a large file, in anonymous memory for which the kernel is asked to use large pages:
 /// allocating 25 MB in pages of 4 KiB takes as long as hashing them.
-pub struct Buffer(Memory);
+pub struct Buffer(BufferMemory);
 
 /// Memory of the bytes.
-enum Memory {
+enum BufferMemory {
     /// On the heap.
     Heap(Vec<u8>),
     /// At the start of their own pages.
@@ -31,22 +31,22 @@ impl Buffer {
         };
         // A hint: if it fails, the pages are small.
         platform::use_large_pages(&pages);
-        Self(Memory::Pages(pages, length))
+        Self(BufferMemory::Pages(pages, length))
     }
 
     /// Drops all but the first `length` bytes.
     pub fn truncate(&mut self, length: usize) {
         match &mut self.0 {
-            Memory::Heap(bytes) => bytes.truncate(length),
-            Memory::Pages(_, whole) => *whole = length.min(*whole),
+            BufferMemory::Heap(bytes) => bytes.truncate(length),
+            BufferMemory::Pages(_, whole) => *whole = length.min(*whole),
         }
     }
 
     /// Returns the bytes on the heap.
     pub fn into_vec(self) -> Vec<u8> {
         match self.0 {
-            Memory::Heap(bytes) => bytes,
-            Memory::Pages(..) => self.to_vec(),
+            BufferMemory::Heap(bytes) => bytes,
+            BufferMemory::Pages(..) => self.to_vec(),
         }
     }
 }
@@ -56,8 +56,8 @@ impl Deref for Buffer {
 
     fn deref(&self) -> &[u8] {
         match &self.0 {
-            Memory::Heap(bytes) => bytes,
-            Memory::Pages(pages, length) => pages.get(..*length).unwrap_or_default(),
+            BufferMemory::Heap(bytes) => bytes,
+            BufferMemory::Pages(pages, length) => pages.get(..*length).unwrap_or_default(),
         }
     }
 }
@@ -65,15 +65,15 @@ impl Deref for Buffer {
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         match &mut self.0 {
-            Memory::Heap(bytes) => bytes,
-            Memory::Pages(pages, length) => pages.get_mut(..*length).unwrap_or_default(),
+            BufferMemory::Heap(bytes) => bytes,
+            BufferMemory::Pages(pages, length) => pages.get_mut(..*length).unwrap_or_default(),
         }
     }
 }
 
 impl From<Vec<u8>> for Buffer {
     fn from(bytes: Vec<u8>) -> Self {
-        Self(Memory::Heap(bytes))
+        Self(BufferMemory::Heap(bytes))
     }
 }
 

@@ -187,7 +187,7 @@ fn of_family(family: &'static Dialect, name: Option<&str>, detail: Detail) -> Re
     match name.filter(|_| tools.is_empty()) {
         Some(name) => {
             let names: Vec<&str> = family.tools.iter().map(|tool| tool.name).collect();
-            Err(unknown_beside(&names, name))
+            Err(unknown_in_family(&names, name))
         }
         None => Ok(Response { tools }),
     }
@@ -208,7 +208,7 @@ fn of_tool(tool: &ToolEntry, detail: Detail) -> ToolSchema {
         }
         Detail::Aliases => ToolSchema { description: None, aliases: Some(aliases_of(tool)), ..summary },
         Detail::Schemas => ToolSchema {
-            request: Some(with_common_fields(tool, request::advertised((tool.request_schema)()))),
+            request: Some(with_common_fields(tool, request::schema_for_callers((tool.request_schema)()))),
             response: Some((tool.response_schema)()),
             ..summary
         },
@@ -222,7 +222,7 @@ fn first_line(description: &str) -> String {
 
 /// Returns the schema of a model family's tool. It answers with text.
 fn foreign_schema(tool: &DialectTool, detail: Detail) -> ToolSchema {
-    let mut request = request::advertised(tool.schema());
+    let mut request = request::schema_for_callers(tool.schema());
     let description = request.as_object_mut().and_then(|schema| schema.remove("description"));
     let description = description.and_then(|text| text.as_str().map(str::to_owned));
     let is_list = matches!(detail, Detail::Summary);
@@ -288,11 +288,11 @@ const ELSEWHERE: [(&[&str], &str); 17] = [
 
 /// Returns the error for a tool that does not exist.
 pub fn unknown_tool(name: &str) -> Error {
-    unknown_beside(&[], name)
+    unknown_in_family(&[], name)
 }
 
 /// Returns that error for a model family, whose tools are listed before lbx's own.
-pub fn unknown_beside(family: &[&str], name: &str) -> Error {
+pub fn unknown_in_family(family: &[&str], name: &str) -> Error {
     let mut names = family.to_vec();
     names.extend(TOOLS.iter().map(|tool| tool.name).filter(|own| !family.contains(own)));
     let near = similarity::nearest(name, &names, 1, 0.7);

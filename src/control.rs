@@ -47,7 +47,7 @@ impl Control {
 
     /// Returns the control with a deadline `limit` from now, unless its own is earlier.
     #[must_use]
-    pub fn within(mut self, limit: Duration) -> Self {
+    pub fn with_time_limit(mut self, limit: Duration) -> Self {
         let later = Instant::now().checked_add(limit);
         self.deadline = self.deadline.into_iter().chain(later).min();
         self

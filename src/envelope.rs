@@ -91,7 +91,7 @@ struct Envelope<'a, D> {
 
 /// Parts of a response other than its contents.
 #[derive(Debug, Clone, Copy)]
-pub struct Frame<'a> {
+pub struct ResponseFrame<'a> {
     /// Tool that answers.
     pub tool: &'a str,
     /// Caller's id of the request, in a batch.
@@ -102,7 +102,7 @@ pub struct Frame<'a> {
     pub pretty: bool,
 }
 
-impl<'a> Frame<'a> {
+impl<'a> ResponseFrame<'a> {
     /// Writes the response of a successful request, as one JSON text.
     ///
     /// # Errors

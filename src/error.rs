@@ -165,11 +165,11 @@ fn bounded_text(text: Message) -> Message {
 
 /// An error: kind, message, path and suggested action.
 #[derive(Debug)]
-pub struct Error(Box<Inner>);
+pub struct Error(Box<ErrorParts>);
 
 /// Parts of an [`Error`], boxed so that a `Result` stays small.
 #[derive(Debug)]
-struct Inner {
+struct ErrorParts {
     /// Kind of error.
     kind: ErrorKind,
     /// Message, complete in itself.
@@ -193,7 +193,7 @@ struct Inner {
 impl Error {
     /// Returns an error of `kind` with its message.
     pub fn new(kind: ErrorKind, message: impl Into<Message>) -> Self {
-        Self(Box::new(Inner {
+        Self(Box::new(ErrorParts {
             kind,
             message: bounded_text(message.into()),
             path: None,
@@ -271,7 +271,7 @@ impl Error {
     ) -> Self {
         let step = step.into();
         self.0.command = Some((step.as_str().len(), command));
-        self.suggest(step.then(then))
+        self.suggest(step.followed_by(then))
     }
 
     /// Sets the command for the whole of the suggested action, for a caller that has a shell.
@@ -310,17 +310,17 @@ impl Error {
     /// Appends to the message.
     #[must_use]
     pub fn add_to_message(mut self, addition: impl Into<Message>) -> Self {
-        self.0.message = bounded_text(self.0.message.then(addition));
+        self.0.message = bounded_text(self.0.message.followed_by(addition));
         self
     }
 
     /// Returns the error in the names of a family; advice that needs other names is left out.
     #[must_use]
-    pub fn in_words_of(mut self, family: &Vocabulary) -> Self {
-        let message: String = self.0.message.in_words_of(family).into_iter().map(|(said, _)| said).collect();
+    pub fn for_family(mut self, family: &Vocabulary) -> Self {
+        let message: String = self.0.message.for_family(family).into_iter().map(|(said, _)| said).collect();
         let advice = self.0.suggested_action.unwrap_or_else(|| self.0.kind.suggested_action().into());
         let known = advice
-            .known_to(family)
+            .sentences_for(family)
             .map_or_else(|| self.0.kind.suggested_without_names().into(), Message::from);
         (self.0.message, self.0.suggested_action, self.0.command) = (message.into(), Some(known), None);
         self

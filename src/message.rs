@@ -56,7 +56,7 @@ impl Message {
 
     /// Returns the text followed by another, which continues its last sentence.
     #[must_use]
-    pub fn then(mut self, next: impl Into<Self>) -> Self {
+    pub fn followed_by(mut self, next: impl Into<Self>) -> Self {
         let (next, start) = (next.into(), self.plain.len());
         self.names.extend(next.names.iter().map(|name| name.start + start..name.end + start));
         self.ends.extend(next.ends.iter().map(|end| end + start));
@@ -67,15 +67,15 @@ impl Message {
     /// Returns texts as sentences, one after the other.
     pub fn sentences(texts: impl IntoIterator<Item = Self>) -> Self {
         let join = |before: Self, next| {
-            let mut before = before.then(" ".to_owned());
+            let mut before = before.followed_by(" ".to_owned());
             before.ends.push(before.plain.len());
-            before.then(next)
+            before.followed_by(next)
         };
         texts.into_iter().reduce(join).unwrap_or_default()
     }
 
     /// Returns each sentence in the names of a family, and true if it has all names of the sentence.
-    pub(crate) fn in_words_of(&self, family: &Vocabulary) -> Vec<(String, bool)> {
+    pub(crate) fn for_family(&self, family: &Vocabulary) -> Vec<(String, bool)> {
         let (mut from, mut names) = (0, self.names.iter().peekable());
         let ends = self.ends.iter().copied().chain([self.plain.len()]);
         let sentence = |end: usize| {
@@ -96,9 +96,9 @@ impl Message {
     }
 
     /// Returns the sentences that a family has the names for; `None` if there are none.
-    pub fn known_to(&self, family: &Vocabulary) -> Option<String> {
+    pub fn sentences_for(&self, family: &Vocabulary) -> Option<String> {
         let known =
-            self.in_words_of(family).into_iter().filter_map(|(said, is_known)| is_known.then_some(said));
+            self.for_family(family).into_iter().filter_map(|(said, is_known)| is_known.then_some(said));
         Some(known.collect::<String>().trim_end().to_owned()).filter(|known| !known.is_empty())
     }
 

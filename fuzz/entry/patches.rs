@@ -1,9 +1,9 @@
 //! Patches: their parsers and their application.
 
-use lbx::text::diff::{FileDiff, Side, without_hunk};
+use lbx::text::diff::{DiffSide, FileDiff, without_hunk};
 use lbx::text::patch::{
-    Action, Applied, Before, Body, EditPlace, FilePatch, NewText, Patch, PatchOptions, PlanOptions, Splice,
-    Strip, apply as apply_file, compose, parse, search_replace_blocks,
+    EditPlace, FileAction, FilePatch, NewText, OriginalFile, Patch, PatchBody, PatchOptions, PatchResult,
+    PlanOptions, Splice, Strip, apply as apply_file, compose, parse, search_replace_blocks,
 };
 
 use super::split;
@@ -40,7 +40,7 @@ pub fn by_line(data: &[u8]) {
     let by_line = std::mem::take(&mut patch.by_line);
     for (file, of_file) in patch.files.iter_mut().zip(&by_line) {
         assert!(of_file.edits.iter().all(|edit| edit.patch_line > 0), "an edit before the first line");
-        let Body::Splices(splices) = &mut file.body else { continue };
+        let PatchBody::Splices(splices) = &mut file.body else { continue };
         for edit in &of_file.edits {
             let (start, end) = match edit.place {
                 EditPlace::Lines(span) => (span.first - 1, span.last),
@@ -88,7 +88,7 @@ pub fn diffs(data: &[u8]) {
     if old == new {
         return;
     }
-    let side = |bytes, digit: &'static str| Side { path: b"f", mode: "100644", id: digit, bytes };
+    let side = |bytes, digit: &'static str| DiffSide { path: b"f", mode: "100644", id: digit, bytes };
     let (old_id, new_id) =
         ("1111111111111111111111111111111111111111", "2222222222222222222222222222222222222222");
     let mut text = Vec::new();
@@ -141,7 +141,8 @@ fn check(patch: &Patch<'_>, text: &[u8]) {
 fn plan(patch: &Patch<'_>, apply: PatchOptions) {
     let options =
         PlanOptions { strip: Strip::Auto, target: Some(b"f".to_vec()), apply, ..PlanOptions::default() };
-    let old = |bytes: &[u8]| Before { bytes: std::sync::Arc::new(bytes.to_vec().into()), mode: Some(0o644) };
+    let old =
+        |bytes: &[u8]| OriginalFile { bytes: std::sync::Arc::new(bytes.to_vec().into()), mode: Some(0o644) };
     let outcomes = compose::<()>(patch.clone(), &options, &mut |path, _, _| {
         Ok(match path {
             b"f" => Some(old(b"a\nb\nc\na\nb\n\nd\n")),
@@ -155,7 +156,7 @@ fn plan(patch: &Patch<'_>, apply: PatchOptions) {
     paths.dedup();
     assert_eq!(paths.len(), outcomes.len(), "two outcomes for one path");
     for outcome in &outcomes {
-        assert_eq!(outcome.action == Action::Delete, outcome.after.is_none(), "a deletion with bytes");
+        assert_eq!(outcome.action == FileAction::Delete, outcome.after.is_none(), "a deletion with bytes");
     }
 }
 
@@ -196,7 +197,7 @@ fn has_lone_return(text: &[u8]) -> bool {
 fn strict_decides(text: &[u8], before: &[u8]) {
     let Ok(patch) = parse(text) else { return };
     for file in &patch.files {
-        if let Body::Unseen = file.body {
+        if let PatchBody::Unseen = file.body {
             continue;
         }
         for reverse in [false, true] {
@@ -220,7 +221,7 @@ fn strict_decides(text: &[u8], before: &[u8]) {
 }
 
 /// Checks the invariants of every result.
-fn is_consistent(file: &FilePatch<'_>, applied: &Applied, before: &[u8]) {
+fn is_consistent(file: &FilePatch<'_>, applied: &PatchResult, before: &[u8]) {
     assert_eq!(applied.hunks.len(), file.hunks().len(), "a report a hunk");
     if applied.already_applied {
         assert_eq!(applied.after, before, "applied already, and changed");

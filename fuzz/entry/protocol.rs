@@ -92,7 +92,7 @@ pub fn dialects(data: &[u8]) {
 /// A call of `tool` in the workspace of a template.
 pub fn call(template: &Template, tool: &'static ToolEntry, request: Value) -> CallResult {
     let workspace = template.workspace().expect("the template's root is there");
-    match Call::within(workspace, tool, &Template::options()) {
+    match Call::in_workspace(workspace, tool, &Template::options()) {
         Ok(call) => call.run_with(|engine| (tool.run_json)(engine, request)),
         Err(error) => CallResult::refused(error),
     }

@@ -3,12 +3,12 @@
 use lbx::engine::policy::layers;
 use lbx::engine::policy::settings::SETTINGS;
 use lbx::engine::policy::values;
-use lbx::engine::store::audit::Cursor;
+use lbx::engine::store::audit::LogCursor;
 use lbx::engine::store::session::SessionId;
 use lbx::engine::workspace::git_files::for_each_path;
 use lbx::engine::workspace::path::WorkspacePath;
 use lbx::search::globs::{self, PathGlob};
-use lbx::search::pattern::{self, Reading};
+use lbx::search::pattern::{self, PatternOptions};
 use lbx::sha256::Sha256;
 use lbx::text::jsonc as json;
 use serde_json::{Value, json};
@@ -55,7 +55,7 @@ pub fn policy(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     for setting in SETTINGS {
         if let Ok(value) = values::parse_text(setting, text) {
-            let _ = layers::shown(&value);
+            let _ = layers::toml_text(&value);
         }
     }
     let _ = values::unknown(text);
@@ -88,7 +88,7 @@ pub fn patterns(data: &[u8]) {
         let _ = globs::types(patterns, &[]);
     }
     let _ = values::glob(&pattern);
-    let reading = Reading {
+    let reading = PatternOptions {
         literal: is(1),
         ignore_case: is(2),
         smart_case: is(3),
@@ -113,8 +113,8 @@ pub fn values(data: &[u8]) {
         let json = serde_json::to_string(&path).expect("a path is a text");
         assert_eq!(serde_json::from_str::<WorkspacePath>(&json).ok(), Some(path), "a path of another name");
     }
-    if let Ok(cursor) = text.parse::<Cursor>() {
-        assert_eq!(cursor.to_string().parse::<Cursor>().ok(), Some(cursor), "a cursor that moves");
+    if let Ok(cursor) = text.parse::<LogCursor>() {
+        assert_eq!(cursor.to_string().parse::<LogCursor>().ok(), Some(cursor), "a cursor that moves");
     }
 }
 

@@ -6,11 +6,11 @@ use lbx::text::answer_size::AnswerRoom;
 use lbx::text::charset::{self, Charset};
 use lbx::text::content::{Content, UTF8_BOM};
 use lbx::text::delta;
-use lbx::text::markdown::compose::{Composed, Document, headers_that_end, without_own_header};
+use lbx::text::markdown::compose::{ComposedSection, Document, headers_that_end, without_own_header};
 use lbx::text::markdown::{self, Heading, lost_references, outline};
-use lbx::text::merge::{Alike, Labels, conflicts, merge};
-use lbx::text::own_lines::{By, OwnLines};
-use lbx::text::slice::{SliceBounds, Sliced, Slicer};
+use lbx::text::merge::{ConflictLabels, EqualChanges, conflicts, merge};
+use lbx::text::own_lines::{ChangedBy, SideLines};
+use lbx::text::slice::{SliceBounds, SliceResult, TextSlicer};
 use lbx::text::{diff, escaped, flexible, lines, nearest, replace, sketch};
 
 use super::split;
@@ -52,7 +52,7 @@ pub fn encodings(data: &[u8]) {
 fn named(bytes: &[u8], choice: usize) {
     const LABELS: [&str; 7] = ["latin1", "shift_jis", "gbk", "gb18030", "euc-kr", "big5", "euc-jp"];
     let charset: Charset = LABELS[choice % LABELS.len()].parse().expect("a label");
-    for name in charset::likely(bytes).iter().flat_map(|names| names.split(" or ")) {
+    for name in charset::likely_encodings(bytes).iter().flat_map(|names| names.split(" or ")) {
         name.parse::<Charset>().expect("a guess is a label");
     }
     let Ok(content) = Content::of(bytes, Some(charset)) else { return };
@@ -79,9 +79,9 @@ fn sliced(
     wanted: &[SliceBounds],
     piece_bytes: usize,
     charset: Option<Charset>,
-) -> Option<Sliced> {
+) -> Option<SliceResult> {
     let body = Content::of(bytes, charset).map(|content| content.body).unwrap_or_default();
-    let mut slicer = Slicer::new(wanted, lines::terminator(&body), charset);
+    let mut slicer = TextSlicer::new(wanted, lines::terminator(&body), charset);
     for piece in bytes.chunks(piece_bytes.max(1)) {
         slicer.push(piece).ok()?;
     }
@@ -109,7 +109,8 @@ pub fn edits(data: &[u8]) {
     if old.is_empty() {
         return;
     }
-    let places: Vec<_> = replace::apart(replace::places(body, old, choice % 2 == 1).into_iter()).collect();
+    let places: Vec<_> =
+        replace::separate_places(replace::places(body, old, choice % 2 == 1).into_iter()).collect();
     replaced(body, &places, new);
     tier(body, old, new);
     if let Some(near) = nearest::nearest(body, old) {
@@ -145,7 +146,7 @@ fn replaced(body: &[u8], places: &[Range<usize>], new: &[u8]) {
 
 /// Looks for a text with every tier, and inserts the new text as the tier adapts it.
 fn tier(body: &[u8], old: &[u8], new: &[u8]) {
-    let (flat, wanted) = (replace::Flat::of(body), replace::flat_needle(old, body));
+    let (flat, wanted) = (replace::LfText::of(body), replace::flat_needle(old, body));
     let Some(found) = flexible::find(&flat.text, &wanted, new, &(0..flat.text.len())) else { return };
     assert!(
         !found.ranges.is_empty() && found.ranges.len() <= lbx::limits::FLEXIBLE_PLACES_MAX,
@@ -169,7 +170,7 @@ fn are_apart<'r>(ranges: impl Iterator<Item = &'r Range<usize>>, bytes: usize) {
 /// Applies a sketch to a text: the changes are whole lines, in order and disjoint.
 pub fn sketches(data: &[u8]) {
     let [body, drawn] = split(data);
-    let flat = replace::Flat::of(body);
+    let flat = replace::LfText::of(body);
     let Ok(changes) = sketch::changes(&flat.text, drawn, &(0..flat.text.len()), 1) else { return };
     are_apart(changes.iter().map(|change| &change.range), flat.text.len());
     for change in &changes {
@@ -191,7 +192,7 @@ pub fn markdown(data: &[u8]) {
     for at in markdown::nearest(&headings, &name) {
         assert!(at < headings.len(), "a header that is not there");
     }
-    let _ = markdown::look_alikes(text, b'\n', &name);
+    let _ = markdown::lines_like_header(text, b'\n', &name);
     let document = Document {
         text,
         headings: &headings,
@@ -205,7 +206,7 @@ pub fn markdown(data: &[u8]) {
         sections(&document, at, with_subsections, content);
     }
     let level = 1 + choice % 6;
-    let title = markdown::on_one_line(&name);
+    let title = markdown::collapse_blanks(&name);
     if let Ok(created) = document.create(headings.len().checked_sub(1), level, &title, content) {
         is_kept(text, &created);
     }
@@ -225,7 +226,7 @@ fn sections(document: &Document<'_>, at: usize, with_subsections: bool, content:
 }
 
 /// Checks that every byte outside the changed section stays.
-fn is_kept(text: &[u8], composed: &Composed) {
+fn is_kept(text: &[u8], composed: &ComposedSection) {
     let Range { start, end } = composed.old;
     assert!(composed.text.starts_with(&text[..start]), "a byte before the section changed");
     assert!(composed.text.ends_with(&text[end..]), "a byte after the section changed");
@@ -235,19 +236,27 @@ fn is_kept(text: &[u8], composed: &Composed) {
 /// Merges two changes of a text.
 pub fn merges(data: &[u8]) {
     let [base, one, other] = split(data);
-    let merged = merge(base, one, other, Alike::Once);
-    assert_eq!(merged, merge(base, other, one, Alike::Once), "a merge depends on the order of the sides");
-    assert!(merge(base, base, other, Alike::Conflict).is_ok_and(|made| made == other), "a change alone");
-    assert!(merge(base, one, one, Alike::Once).is_ok_and(|made| made == one), "the same change twice");
+    let merged = merge(base, one, other, EqualChanges::Once);
+    assert_eq!(
+        merged,
+        merge(base, other, one, EqualChanges::Once),
+        "a merge depends on the order of the sides"
+    );
+    assert!(
+        merge(base, base, other, EqualChanges::Conflict).is_ok_and(|made| made == other),
+        "a change alone"
+    );
+    assert!(merge(base, one, one, EqualChanges::Once).is_ok_and(|made| made == one), "the same change twice");
     if merged.is_err() {
-        let _ = conflicts(base, one, other, Labels { base: "base", one: "one", other: "other" }, 10_000);
+        let _ =
+            conflicts(base, one, other, ConflictLabels { base: "base", one: "one", other: "other" }, 10_000);
     }
-    let mut own = OwnLines::of(Some(base));
-    own.change(By::Others, other);
+    let mut own = SideLines::of(Some(base));
+    own.change(ChangedBy::Others, other);
     assert!(own.before() == other && own.added().is_empty(), "a change of others is the side's");
-    own.change(By::Side, one);
+    own.change(ChangedBy::Side, one);
     let before = own.before();
-    own.change(By::Side, one);
+    own.change(ChangedBy::Side, one);
     assert!(own.before() == before, "no change, and something is the side's");
 }
 

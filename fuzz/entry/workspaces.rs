@@ -15,7 +15,7 @@ use lbx::app::options::Options;
 use lbx::catalog;
 use lbx::engine::policy::sources::Sources;
 use lbx::engine::workspace::Workspace;
-use lbx::envelope::Frame;
+use lbx::envelope::ResponseFrame;
 use lbx::error::{Error, ErrorKind};
 use lbx::sha256::Sha256;
 use lbx::tools::{Text, ToolEntry};
@@ -343,7 +343,7 @@ impl Template {
     pub fn judge(&self, tool: &'static ToolEntry, request: Value) {
         let shown = request.to_string();
         let called = call(self, tool, request);
-        let frame = Frame { tool: tool.name, id: None, outcome: &called.outcome, pretty: false };
+        let frame = ResponseFrame { tool: tool.name, id: None, outcome: &called.outcome, pretty: false };
         match &called.answered {
             Ok(reply) => {
                 let mut json = Vec::new();

@@ -20,7 +20,7 @@ use crate::text::escaped;
 use crate::text::escaped::plural;
 use crate::tools::bash::Bash;
 use crate::tools::merge::Merge;
-use crate::tools::{Answered, Effect, Reply, Text, Tool as _, ToolEntry};
+use crate::tools::{CallOutcome, Effect, Reply, Text, Tool as _, ToolEntry};
 
 /// Call that is ready to be made.
 pub struct Call {
@@ -52,14 +52,18 @@ impl Call {
         } else {
             options.open_any_folder(tool.project_variables)
         };
-        Self::within(workspace?, tool, options)
+        Self::in_workspace(workspace?, tool, options)
     }
 
     /// Returns a call in an open workspace, in the session of the options.
     ///
     /// # Errors
     /// Fails if there is no such session, or the policy is invalid.
-    pub fn within(workspace: Workspace, tool: &'static ToolEntry, options: &Options) -> Result<Self, Error> {
+    pub fn in_workspace(
+        workspace: Workspace,
+        tool: &'static ToolEntry,
+        options: &Options,
+    ) -> Result<Self, Error> {
         let loaded = Policy::load(&workspace, &options.policy);
         let session = options.session_id()?;
         let (policy, fault) = match loaded {
@@ -67,7 +71,7 @@ impl Call {
             Err(error) if tool.needs_policy => return Err(error),
             Err(error) => (Policy::default(), Some(error)),
         };
-        let mut engine = Engine::under(policy, workspace, session, Control::default());
+        let mut engine = Engine::with_policy(policy, workspace, session, Control::default());
         if let Some(fault) = fault {
             engine.set_policy_fault(fault);
         }
@@ -75,7 +79,7 @@ impl Call {
             engine.warn(ignored);
         }
         engine.require_snapshot |= options.require_snapshot;
-        engine.set_for_a_person(options.person);
+        engine.set_reader_is_person(options.person);
         engine.harness.clone_from(&options.harness);
         engine.words.clone_from(&options.words);
         if options.is_session_named {
@@ -86,7 +90,7 @@ impl Call {
 
     /// Sets the control that can cancel the call.
     #[must_use]
-    pub fn controlled_by(mut self, control: Control) -> Self {
+    pub fn with_control(mut self, control: Control) -> Self {
         self.engine.control = control;
         self
     }
@@ -98,14 +102,14 @@ impl Call {
     }
 
     /// Makes the call.
-    pub fn run_with(self, run: impl FnOnce(&mut Engine) -> Answered) -> CallResult {
+    pub fn run_with(self, run: impl FnOnce(&mut Engine) -> CallOutcome) -> CallResult {
         let mut called = self.run_unshown(run);
         called.outcome.warnings.extend(called.delivery.as_mut().and_then(Delivery::save));
         called
     }
 
     /// Makes a call whose response another one may show.
-    pub fn run_unshown(mut self, run: impl FnOnce(&mut Engine) -> Answered) -> CallResult {
+    pub fn run_unshown(mut self, run: impl FnOnce(&mut Engine) -> CallOutcome) -> CallResult {
         let answered = without_panic(|| run(&mut self.engine));
         // A command that was cancelled, or an error after the change.
         let has_changed = self.engine.has_changed();
@@ -119,7 +123,7 @@ impl Call {
 }
 
 /// Function that asks the person about a change, which the text describes; an error means no.
-pub type Ask<'a> = dyn Fn(&str) -> Result<(), Error> + Send + Sync + 'a;
+pub type AskPerson<'a> = dyn Fn(&str) -> Result<(), Error> + Send + Sync + 'a;
 
 /// Bytes of the end to show of a longer description.
 const END_BYTES: usize = 6_000;
@@ -151,24 +155,24 @@ impl Proposal<'_> {
     ///
     /// # Errors
     /// Returns the error of the person or of the change itself; `stale_file` if the result is different by now.
-    pub fn agreed(&self, ask: Option<&Ask<'_>>) -> Result<Call, Error> {
+    pub fn ask_consent(&self, ask: Option<&AskPerson<'_>>) -> Result<Call, Error> {
         let Self { tool, request, options, .. } = *self;
         let Some(ask) = ask.filter(|_| !(tool.is_lookup)(request.clone())) else { return self.call() };
         let Some(trial) = self.trial() else {
-            consent_unseen(ask, tool, request, options)?;
+            ask_consent_by_request(ask, tool, request, options)?;
             return self.call();
         };
         if trial == *request {
             return self.call();
         }
-        let seen = self.tried(trial.clone())?;
+        let seen = self.preview(trial.clone())?;
         ask(&described(tool, &seen.0, request, options))?;
         let mut call = self.call()?;
         // They take locks of their own before that of the workspace.
         if ![Bash::NAME, Merge::NAME].contains(&tool.name) {
             call.engine.lock_early()?;
         }
-        if self.tried(trial)? != seen {
+        if self.preview(trial)? != seen {
             return Err(Error::new(
                 ErrorKind::StaleFile,
                 "other changes came in before the person agreed, and this one would now do something else; \
@@ -181,7 +185,7 @@ impl Proposal<'_> {
 
     /// Returns the call without a question.
     fn call(&self) -> Result<Call, Error> {
-        Ok(Call::within((self.open)()?, self.tool, self.options)?.controlled_by(self.control.clone()))
+        Ok(Call::in_workspace((self.open)()?, self.tool, self.options)?.with_control(self.control.clone()))
     }
 
     /// Returns the request that shows the effect and has none: the request itself if it has none, `None` if no request
@@ -215,17 +219,17 @@ impl Proposal<'_> {
     ///
     /// # Errors
     /// Fails if the change fails.
-    fn tried(&self, trial: Value) -> Result<(String, Value), Error> {
+    fn preview(&self, trial: Value) -> Result<(String, Value), Error> {
         let run_json = self.tool.run_json;
-        let call = Call::within((self.open)()?, self.tool, self.options)?
-            .controlled_by(self.control.clone().without_reports());
+        let call = Call::in_workspace((self.open)()?, self.tool, self.options)?
+            .with_control(self.control.clone().without_reports());
         let is_lookup = trial.get(DRY_RUN).is_none();
         let CallResult { answered, outcome, .. } = call.run_unshown(|engine| {
             engine.keep_preview();
             run_json(engine, trial)
         });
         let reply = answered?;
-        let shown = shown(reply.as_ref(), is_lookup, &outcome.preview)?;
+        let shown = text_with_diffs(reply.as_ref(), is_lookup, &outcome.preview)?;
         // A lookup does not say what is to be done with what it shows.
         let shown = if is_lookup { format!("{}\n{shown}", unescaped(self.request)) } else { shown };
         Ok((shown, reply.value()?))
@@ -233,7 +237,7 @@ impl Proposal<'_> {
 }
 
 /// Returns the text of a reply with its diffs, or else with `preview`, and if `has_notes`, with its notes first.
-fn shown(reply: &dyn Reply, has_notes: bool, preview: &str) -> Result<String, Error> {
+fn text_with_diffs(reply: &dyn Reply, has_notes: bool, preview: &str) -> Result<String, Error> {
     let mut text = Text::of_fields();
     reply.text(&mut text);
     let notes = text.notes.iter().filter(|_| has_notes).map(|note| format!("{note}\n"));
@@ -257,8 +261,8 @@ fn shown(reply: &dyn Reply, has_notes: bool, preview: &str) -> Result<String, Er
 ///
 /// # Errors
 /// Fails if the person refuses.
-pub fn consent_unseen(
-    ask: &Ask<'_>,
+pub fn ask_consent_by_request(
+    ask: &AskPerson<'_>,
     tool: &'static ToolEntry,
     request: &Value,
     options: &Options,

@@ -200,7 +200,7 @@ impl Options {
 
     /// Returns the options for the tools of a model family.
     #[must_use]
-    pub fn in_words_of(self, family: Vocabulary) -> Self {
+    pub fn for_family(self, family: Vocabulary) -> Self {
         Self { words: Some(Arc::new(family)), ..self }
     }
 
@@ -209,7 +209,7 @@ impl Options {
     /// # Errors
     /// Returns `invalid_request` if a field has the wrong type or is given twice.
     pub fn with_fields_of(&self, request: &mut Value) -> Result<Self, Error> {
-        self.with_those_of(request, |_| true)
+        self.with_common_fields_of(request, |_| true)
     }
 
     /// Takes the common fields out of a request to a server with a fixed workspace. The other fields stay, and are then
@@ -218,11 +218,15 @@ impl Options {
     /// # Errors
     /// Fails as [`Self::with_fields_of`] does.
     pub fn with_call_fields_of(&self, request: &mut Value) -> Result<Self, Error> {
-        self.with_those_of(request, |field| field.scope != Scope::Process)
+        self.with_common_fields_of(request, |field| field.scope != Scope::Process)
     }
 
     /// Takes the selected common fields out of a request.
-    fn with_those_of(&self, request: &mut Value, wanted: fn(&CommonField) -> bool) -> Result<Self, Error> {
+    fn with_common_fields_of(
+        &self,
+        request: &mut Value,
+        wanted: fn(&CommonField) -> bool,
+    ) -> Result<Self, Error> {
         let mut options = self.clone();
         let Some(object) = request.as_object_mut() else {
             return Ok(options);

@@ -19,16 +19,16 @@ use crate::engine::policy::settings::{SETTINGS, Setting};
 use crate::engine::sandbox::fork::{self, ForkFolder};
 use crate::engine::store::calls::Delivery;
 use crate::engine::store::container::{self, NOT_THERE};
-use crate::engine::store::sandboxes::{self, Container, Sandbox};
+use crate::engine::store::sandboxes::{self, Container, NamedWorkspace};
 use crate::engine::store::state::State;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::programs;
 use crate::engine::{CallNotes, Engine};
-use crate::envelope::{self, Frame};
+use crate::envelope::{self, ResponseFrame};
 use crate::error::{Error, ErrorKind};
 use crate::limits::{ARGUMENT_BYTES_MAX, REMOTE_END_TIME_MAX};
 use crate::tools::bash::Bash;
-use crate::tools::{Answered, Reply, Text, Tool as _, ToolEntry};
+use crate::tools::{CallOutcome, Reply, Text, Tool as _, ToolEntry};
 
 /// Option that is only for this side.
 const OF_THIS_SIDE: &str = "--sandbox";
@@ -46,7 +46,7 @@ pub struct Remote {
     /// Name of the sandbox.
     name: String,
     /// Sandbox with this name.
-    sandbox: Sandbox,
+    sandbox: NamedWorkspace,
     /// Connection to the container.
     container: Container,
 }
@@ -106,7 +106,7 @@ impl Remote {
             self.install()?;
             relayed = self.relay(arguments, options, is_tied)?;
         }
-        let Relayed { status, has_answered } = relayed;
+        let RemoteResult { status, has_answered } = relayed;
         if !has_answered && is_broken(status, tool, options) {
             return Err(self.unreachable(&status.to_string()));
         }
@@ -138,7 +138,8 @@ impl Remote {
         }
         let kept = Workspace::open(Path::new(&place.root)).and_then(|workspace| {
             let policy = Policy::load(&workspace, &options.policy)?;
-            let mut engine = Engine::under(policy, workspace, options.session_id()?, Control::default());
+            let mut engine =
+                Engine::with_policy(policy, workspace, options.session_id()?, Control::default());
             keep_changes_of_others(&mut engine, &self.name)
         });
         // The call then sees what they changed.
@@ -146,7 +147,7 @@ impl Remote {
     }
 
     /// Makes the call once.
-    fn relay(&self, arguments: &[OsString], options: &Options, is_tied: bool) -> Result<Relayed, Error> {
+    fn relay(&self, arguments: &[OsString], options: &Options, is_tied: bool) -> Result<RemoteResult, Error> {
         let mut words = self.arguments(arguments, options);
         if is_tied {
             words.insert(1, OsString::from(container::KILL_WITH_PARENT));
@@ -356,7 +357,7 @@ fn called(mut answer: Map<String, Value>) -> CallResult {
     let warnings = warnings.unwrap_or_default();
     let outcome = CallNotes { warnings, snapshot, dry_run, changed, ..CallNotes::default() };
     let answered = match (answer.remove("data"), answer.remove("error")) {
-        (Some(data), _) => Ok(Box::new(Answer(data)) as Box<dyn Reply>),
+        (Some(data), _) => Ok(Box::new(RemoteResponse(data)) as Box<dyn Reply>),
         (None, Some(error)) => Err(envelope::refused(&error)),
         (None, None) => Err(Error::internal("the container did not respond")),
     };
@@ -364,10 +365,10 @@ fn called(mut answer: Map<String, Value>) -> CallResult {
 }
 
 /// Data of a response from a container.
-struct Answer(Value);
+struct RemoteResponse(Value);
 
-impl Reply for Answer {
-    fn json(&self, frame: &Frame<'_>, out: &mut dyn std::io::Write) -> serde_json::Result<()> {
+impl Reply for RemoteResponse {
+    fn json(&self, frame: &ResponseFrame<'_>, out: &mut dyn std::io::Write) -> serde_json::Result<()> {
         frame.success(&self.0, out)
     }
 
@@ -384,7 +385,7 @@ impl Reply for Answer {
 
 /// Call that has ended.
 #[derive(Debug, Clone, Copy)]
-struct Relayed {
+struct RemoteResult {
     /// Exit status of the call.
     status: ExitStatus,
     /// True if the call wrote to stdout.
@@ -396,21 +397,21 @@ struct Relayed {
 ///
 /// # Errors
 /// Fails if the command cannot be started or waited for.
-fn run(mut command: Command, is_tied: bool) -> io::Result<Relayed> {
+fn run(mut command: Command, is_tied: bool) -> io::Result<RemoteResult> {
     let mut child = programs::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
     let mut stdin = child.stdin.take();
     if let Some(mut stdin) = stdin.take_if(|_| !is_tied) {
         // The thread ends with this process at the latest.
         std::thread::spawn(move || io::copy(&mut io::stdin().lock(), &mut stdin));
     }
-    let has_answered = pass_out(&mut child);
+    let has_answered = copy_output(&mut child);
     let status = child.wait()?;
     drop(stdin);
-    Ok(Relayed { status, has_answered })
+    Ok(RemoteResult { status, has_answered })
 }
 
 /// Copies the output until it ends or nobody reads it; returns true if there was any.
-fn pass_out(child: &mut Child) -> bool {
+fn copy_output(child: &mut Child) -> bool {
     let Some(mut from) = child.stdout.take() else { return false };
     // Without the buffer of stdout, each part is shown at once.
     let Ok(to) = io::stdout().as_fd().try_clone_to_owned() else { return false };
@@ -420,7 +421,7 @@ fn pass_out(child: &mut Child) -> bool {
 /// Finished call.
 pub struct CallResult {
     /// Response or error.
-    pub answered: Answered,
+    pub answered: CallOutcome,
     /// Warnings and snapshot.
     pub outcome: CallNotes,
     /// Work that ends with the response.

@@ -15,7 +15,7 @@ use crate::tools::{Stdin, ToolEntry};
 
 /// Meaning of the first argument.
 #[derive(Clone, Copy)]
-pub enum Named {
+pub enum FirstWord {
     /// Tool of lbx.
     Tool(&'static ToolEntry),
     /// Tool of a model family.
@@ -28,7 +28,7 @@ pub enum Named {
     Nothing,
 }
 
-impl Named {
+impl FirstWord {
     /// Returns the name for the response.
     pub fn name(&self) -> &'static str {
         match self {
@@ -47,21 +47,21 @@ pub fn is_name(name: &str) -> bool {
 }
 
 /// Returns the command that the arguments name, without parsing them, so that only its part of the tree is built.
-pub fn named(arguments: &[OsString]) -> Named {
+pub fn command_named(arguments: &[OsString]) -> FirstWord {
     match normalize_args::tool_index(arguments).and_then(|index| arguments.get(index)?.to_str()) {
-        Some("batch") => Named::Batch,
-        Some("mcp") => Named::Mcp,
+        Some("batch") => FirstWord::Batch,
+        Some("mcp") => FirstWord::Mcp,
         Some(name) => tool_named(name, dialect_name(arguments).and_then(|family| dialect::find(&family))),
-        None => Named::Nothing,
+        None => FirstWord::Nothing,
     }
 }
 
 /// Returns the tool of this name: from the named model family, else from lbx, else from the only family that has it.
-fn tool_named(name: &str, family: Option<&'static Dialect>) -> Named {
-    let of_family = family.and_then(|family| Some(Named::Foreign(family, family.tool(name)?)));
-    let own = || find(name).map(Named::Tool);
-    let of_any = || dialect::owner_of(name).map(|(family, tool)| Named::Foreign(family, tool));
-    of_family.or_else(own).or_else(of_any).unwrap_or(Named::Nothing)
+fn tool_named(name: &str, family: Option<&'static Dialect>) -> FirstWord {
+    let of_family = family.and_then(|family| Some(FirstWord::Foreign(family, family.tool(name)?)));
+    let own = || find(name).map(FirstWord::Tool);
+    let of_any = || dialect::owner_of(name).map(|(family, tool)| FirstWord::Foreign(family, tool));
+    of_family.or_else(own).or_else(of_any).unwrap_or(FirstWord::Nothing)
 }
 
 /// Returns the name of a model family in the arguments or the environment, even if it does not exist.
@@ -80,13 +80,13 @@ pub fn dialect_name(arguments: &[OsString]) -> Option<String> {
 }
 
 /// Returns the tree for parsing: all of it, or only the named part.
-pub fn command_for(named: &Named) -> Command {
+pub fn command_for(named: &FirstWord) -> Command {
     match named {
-        Named::Tool(tool) => parser_of(tool),
-        Named::Foreign(_, tool) => root().subcommand(foreign(tool)),
-        Named::Batch => root().subcommand(batch()),
-        Named::Mcp => root().subcommand(mcp()),
-        Named::Nothing => tree(),
+        FirstWord::Tool(tool) => parser_of(tool),
+        FirstWord::Foreign(_, tool) => root().subcommand(foreign(tool)),
+        FirstWord::Batch => root().subcommand(batch()),
+        FirstWord::Mcp => root().subcommand(mcp()),
+        FirstWord::Nothing => tree(),
     }
 }
 
@@ -246,7 +246,7 @@ pub fn parse_with(
 pub const AGENTS: &str = include_str!("agents.md");
 
 /// Request of the arguments, after `help` is resolved.
-pub enum Asked {
+pub enum ParsedCommand {
     /// Arguments for the parser.
     Call(Vec<OsString>),
     /// Help page.
@@ -254,15 +254,15 @@ pub enum Asked {
 }
 
 /// Treats `lbx help TOOL` as `lbx TOOL --help`, and `lbx help agents` as a page.
-pub fn understood(mut arguments: Vec<OsString>) -> Asked {
+pub fn resolve_help(mut arguments: Vec<OsString>) -> ParsedCommand {
     let asks = |index: &usize| arguments.get(*index).is_some_and(|word| word == "help");
     let Some(index) = normalize_args::tool_index(&arguments).filter(asks) else {
-        return Asked::Call(arguments);
+        return ParsedCommand::Call(arguments);
     };
     arguments.remove(index);
     if arguments.get(index).is_some_and(|word| word == "agents") {
-        return Asked::Page(AGENTS);
+        return ParsedCommand::Page(AGENTS);
     }
     arguments.push(OsString::from("--help"));
-    Asked::Call(arguments)
+    ParsedCommand::Call(arguments)
 }

@@ -9,7 +9,7 @@ use crate::control::Control;
 use crate::dialect::client::LbxClient;
 use crate::dialect::{Dialect, DialectTool, ToolOutput};
 use crate::engine::CallNotes;
-use crate::envelope::Frame;
+use crate::envelope::ResponseFrame;
 use crate::error::Error;
 use crate::error::without_panic;
 use crate::request;
@@ -29,7 +29,7 @@ pub fn run(
     let mut fields = request.clone();
     let mut deliveries = Vec::new();
     let called = options.with_fields_of(&mut fields).and_then(|options| {
-        let options = options.in_words_of(dialect.vocabulary(tool));
+        let options = options.for_family(dialect.vocabulary(tool));
         let open = || options.open_workspace();
         let mut lbx = LbxClient::new(&open, &options, Control::default());
         let said = without_panic(|| dialect.call(tool, &mut lbx, fields));
@@ -64,12 +64,12 @@ pub fn argument(tool: &DialectTool, error: &clap::Error) -> Error {
         return request::flag_error(error);
     };
     Error::invalid(format!("`{}` has no argument `{}`", tool.name, request::quoted(given)))
-        .suggest(ways(tool))
+        .suggest(request_forms(tool))
         .detail("argument", request::quoted(given).into_owned())
 }
 
 /// Returns a description of the ways to give a request.
-fn ways(tool: &DialectTool) -> String {
+fn request_forms(tool: &DialectTool) -> String {
     let names = required(tool);
     let example: Vec<String> = names.iter().map(|name| format!("\"{name}\":…")).collect();
     let in_order = match names.as_slice() {
@@ -93,7 +93,9 @@ fn from_words(tool: &DialectTool, words: Vec<String>) -> Result<Value, Error> {
     let names = required(tool);
     if words.len() > names.len() {
         let count = plural(words.len(), "argument");
-        return Err(Error::invalid(format!("`{}` takes fewer than {count}", tool.name)).suggest(ways(tool)));
+        return Err(
+            Error::invalid(format!("`{}` takes fewer than {count}", tool.name)).suggest(request_forms(tool))
+        );
     }
     Ok(Value::Object(names.into_iter().zip(words.into_iter().map(Value::String)).collect()))
 }
@@ -112,7 +114,8 @@ fn request_of(tool: &DialectTool, words: Vec<String>, options: &Options) -> Resu
     match input::read_stdin()? {
         Input::Text(text) if !text.trim_ascii().is_empty() => request::read_json(&text),
         Input::Text(_) | Input::None => {
-            Err(Error::invalid(format!("`{}` needs its request as JSON", tool.name)).suggest(ways(tool)))
+            Err(Error::invalid(format!("`{}` needs its request as JSON", tool.name))
+                .suggest(request_forms(tool)))
         }
     }
 }
@@ -128,7 +131,7 @@ fn text_of(said: &ToolOutput) -> String {
 /// Prints the output of the tool.
 fn print(tool: &DialectTool, options: &Options, text: &str, outcome: &CallNotes) -> u8 {
     if options.json_output || options.pretty {
-        let frame = Frame { tool: tool.name, id: None, outcome, pretty: options.pretty };
+        let frame = ResponseFrame { tool: tool.name, id: None, outcome, pretty: options.pretty };
         let mut json = Vec::new();
         // A string is always valid JSON.
         let _ = frame.success(&json!({ "text": text }), &mut json);

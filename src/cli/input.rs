@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FileType;
 use serde_json::{Map, Value};
 
-use super::output::{self, Patient};
+use super::output::{self, BlockingWriter};
 use crate::app::Call;
 use crate::app::options::Options;
 use crate::app::remote::CallResult;
 use crate::catalog::{find, unknown_tool};
-use crate::envelope::Frame;
+use crate::envelope::ResponseFrame;
 use crate::error::{Error, Message};
 use crate::request::{self, REQUEST_BYTES_MAX};
 
@@ -35,7 +35,7 @@ pub fn read_stdin() -> Result<Input, Error> {
         return Ok(Input::None);
     }
     let mut text = Vec::new();
-    match Patient(stdin.lock()).take(REQUEST_BYTES_MAX + 1).read_to_end(&mut text) {
+    match BlockingWriter(stdin.lock()).take(REQUEST_BYTES_MAX + 1).read_to_end(&mut text) {
         Ok(_) if text.len() as u64 > REQUEST_BYTES_MAX => {
             Err(Error::invalid(format!("the text on stdin is longer than {REQUEST_BYTES_MAX} bytes")))
         }
@@ -113,7 +113,7 @@ pub fn text_in_file(path: &Path) -> Result<Vec<u8>, Error> {
 /// Runs every line of stdin; returns 0, or the status of the first failure.
 pub fn run(options: &Options) -> u8 {
     let options = &options.clone().for_many_calls();
-    let mut stdin = BufReader::new(Patient(std::io::stdin().lock()));
+    let mut stdin = BufReader::new(BlockingWriter(std::io::stdin().lock()));
     let mut first_failure = 0;
     let mut line = Vec::new();
     loop {
@@ -127,7 +127,7 @@ pub fn run(options: &Options) -> u8 {
                 if is_cut && let Err(source) = stdin.skip_until(b'\n') {
                     return output::refuse("batch", options, &Error::io("read", "stdin", source));
                 }
-                let line = if is_cut { Line::too_long() } else { Line::parse(&line) };
+                let line = if is_cut { BatchLine::too_long() } else { BatchLine::parse(&line) };
                 let status = answer_line(line, options);
                 first_failure = if first_failure == 0 { status } else { first_failure };
             }
@@ -137,7 +137,7 @@ pub fn run(options: &Options) -> u8 {
 }
 
 /// Runs one line; returns its status.
-fn answer_line(Line { id, call }: Line, options: &Options) -> u8 {
+fn answer_line(BatchLine { id, call }: BatchLine, options: &Options) -> u8 {
     let (tool, called) = match call {
         Ok((tool, request)) => match find(&tool) {
             Some(tool) => (tool.name.to_owned(), Call::make(tool, request, options)),
@@ -146,7 +146,7 @@ fn answer_line(Line { id, call }: Line, options: &Options) -> u8 {
         Err(error) => ("batch".to_owned(), CallResult::refused(error)),
     };
     let CallResult { answered, outcome, delivery } = called;
-    let frame = Frame { tool: &tool, id: id.as_ref(), outcome: &outcome, pretty: false };
+    let frame = ResponseFrame { tool: &tool, id: id.as_ref(), outcome: &outcome, pretty: false };
     let status = match answered.and_then(|reply| output::print_reply(reply.as_ref(), &frame)) {
         Ok(printed) => printed,
         Err(error) => {
@@ -159,14 +159,14 @@ fn answer_line(Line { id, call }: Line, options: &Options) -> u8 {
 }
 
 /// One line of a batch.
-struct Line {
+struct BatchLine {
     /// Caller's ID for the line, if it can be found: the response has it even if the rest of the line is invalid.
     id: Option<Value>,
     /// Name and request of the tool.
     call: Result<(String, Value), Error>,
 }
 
-impl Line {
+impl BatchLine {
     /// Returns a line with more bytes than a request may have.
     fn too_long() -> Self {
         Self {

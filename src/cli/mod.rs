@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::app::Call;
 use crate::app::options::{Options, Settings};
 use crate::app::remote::Remote;
-use crate::catalog::unknown_beside;
+use crate::catalog::unknown_in_family;
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::history::replay::Direction;
@@ -31,7 +31,7 @@ use crate::tools::sandbox::Sandbox;
 use crate::tools::undo::{Redo, Undo, newest_of_others};
 use crate::tools::{Stdin, Tool as _, ToolEntry};
 use crate::{dialect, request};
-use commands::{Asked, Named};
+use commands::{FirstWord, ParsedCommand};
 use input::Input;
 use output::ProgressLine;
 use suggest::kebab;
@@ -64,11 +64,11 @@ pub fn main(arguments: Vec<OsString>, serve: Serve) -> u8 {
     if let Some(status) = bash::run_internal(&arguments) {
         return status;
     }
-    let arguments = match commands::understood(with_help_for_a_person(with_tool_of_name(arguments))) {
-        Asked::Call(arguments) => arguments,
-        Asked::Page(page) => return output::print(page.as_bytes()),
+    let arguments = match commands::resolve_help(or_help_on_terminal(with_tool_of_name(arguments))) {
+        ParsedCommand::Call(arguments) => arguments,
+        ParsedCommand::Page(page) => return output::print(page.as_bytes()),
     };
-    let named = commands::named(&arguments);
+    let named = commands::command_named(&arguments);
     if named.name() == Bash::NAME {
         bash::begin_early(&arguments);
     }
@@ -77,7 +77,7 @@ pub fn main(arguments: Vec<OsString>, serve: Serve) -> u8 {
     ran.unwrap_or_else(|error| {
         let mut options = Options::from_arguments(&arguments);
         // Only MCP may use stdout.
-        options.text |= matches!(named, Named::Mcp);
+        options.text |= matches!(named, FirstWord::Mcp);
         output::refuse(named.name(), &options, &error)
     })
 }
@@ -91,23 +91,25 @@ fn outlive_size_limits() {
 }
 
 /// Parses the arguments and runs the command.
-fn parse_and_run(named: &Named, arguments: &[OsString], serve: Serve) -> Result<u8, Error> {
+fn parse_and_run(named: &FirstWord, arguments: &[OsString], serve: Serve) -> Result<u8, Error> {
     let mut parser = commands::command_for(named);
     let (arguments, files) = match named {
-        Named::Tool(tool) => normalize_args::arranged(tool, &parser, arguments.to_vec())?,
-        Named::Foreign(..) | Named::Batch | Named::Mcp | Named::Nothing => (arguments.to_vec(), Vec::new()),
+        FirstWord::Tool(tool) => normalize_args::normalize(tool, &parser, arguments.to_vec())?,
+        FirstWord::Foreign(..) | FirstWord::Batch | FirstWord::Mcp | FirstWord::Nothing => {
+            (arguments.to_vec(), Vec::new())
+        }
     };
     match parser.try_get_matches_from_mut(&arguments) {
         Ok(matches) => dispatch(named, &mut parser, matches, (&arguments, &files), serve),
         Err(error) if error.exit_code() == 0 => Ok(output::print(error.render().to_string().as_bytes())),
         Err(error) => match (named, error.kind()) {
-            (Named::Tool(tool), clap::error::ErrorKind::UnknownArgument) => {
+            (FirstWord::Tool(tool), clap::error::ErrorKind::UnknownArgument) => {
                 patch_in_file(tool, &mut parser, &arguments, &error)
                     .unwrap_or_else(|| Err(suggest::argument(tool, &error)))
             }
-            (Named::Tool(tool), _) => Err(suggest::argument(tool, &error)),
-            (Named::Foreign(_, tool), _) => Err(foreign::argument(tool, &error)),
-            (Named::Nothing, _) if normalize_args::tool_index(&arguments).is_some() => {
+            (FirstWord::Tool(tool), _) => Err(suggest::argument(tool, &error)),
+            (FirstWord::Foreign(_, tool), _) => Err(foreign::argument(tool, &error)),
+            (FirstWord::Nothing, _) if normalize_args::tool_index(&arguments).is_some() => {
                 Err(no_such_tool(&arguments))
             }
             _ => Err(request::flag_error(&error)),
@@ -149,13 +151,13 @@ fn no_such_tool(arguments: &[OsString]) -> Error {
         Ok(family) => {
             let tools = family.map_or(&[][..], |family| family.tools);
             let tools: Vec<&str> = tools.iter().map(|tool| tool.name).collect();
-            unknown_beside(&tools, &name)
+            unknown_in_family(&tools, &name)
         }
     }
 }
 
 /// Returns the arguments, or those of help if a person at a terminal gave none.
-fn with_help_for_a_person(mut arguments: Vec<OsString>) -> Vec<OsString> {
+fn or_help_on_terminal(mut arguments: Vec<OsString>) -> Vec<OsString> {
     if arguments.len() == 1 && output::has_person(&Options::from_arguments(&arguments)) {
         arguments.push(OsString::from("--help"));
     }
@@ -174,7 +176,7 @@ fn with_tool_of_name(mut arguments: Vec<OsString>) -> Vec<OsString> {
 
 /// Runs the command that the arguments name.
 fn dispatch(
-    named: &Named,
+    named: &FirstWord,
     parser: &mut Command,
     mut matches: ArgMatches,
     (arguments, files): (&[OsString], &[PathBuf]),
@@ -183,8 +185,8 @@ fn dispatch(
     let nothing = || Error::invalid("no tool is named").suggest("`lbx --help` lists the tools.");
     let (_, mut matches) = matches.remove_subcommand().ok_or_else(nothing)?;
     let options = Options::from_matches(&matches)?;
-    if matches!(named, Named::Batch | Named::Mcp)
-        && let Some(flag) = flag_of_one_call(&matches, matches!(named, Named::Batch))
+    if matches!(named, FirstWord::Batch | FirstWord::Mcp)
+        && let Some(flag) = flag_of_one_call(&matches, matches!(named, FirstWord::Batch))
     {
         let command = named.name();
         return Err(Error::invalid(format!(
@@ -197,7 +199,7 @@ fn dispatch(
     let request = options.json.as_deref().and_then(input::file_of);
     options.must_permit_content(&[files, request.as_slice()].concat())?;
     dialect::chosen(options.dialect.as_deref())?;
-    let is_for_inside = !matches!(named, Named::Nothing) && named.name() != Sandbox::NAME;
+    let is_for_inside = !matches!(named, FirstWord::Nothing) && named.name() != Sandbox::NAME;
     if is_for_inside {
         let forwarded = Remote::of(&options).and_then(|remote| {
             remote.map(|remote| remote.forward(named.name(), arguments, &options)).transpose()
@@ -207,18 +209,18 @@ fn dispatch(
         }
     }
     match named {
-        Named::Tool(tool) => Ok(run_tool(tool, parser, matches, arguments, &options)),
-        Named::Foreign(dialect, tool) => {
+        FirstWord::Tool(tool) => Ok(run_tool(tool, parser, matches, arguments, &options)),
+        FirstWord::Foreign(dialect, tool) => {
             let words = matches.remove_many::<String>(commands::FOREIGN_WORDS).into_iter().flatten();
             Ok(foreign::run(dialect, tool, words.collect(), &options))
         }
-        Named::Batch => Ok(input::run(&options)),
-        Named::Mcp => {
+        FirstWord::Batch => Ok(input::run(&options)),
+        FirstWord::Mcp => {
             let settings =
                 Settings::from_arg_matches(&matches).map_err(|error| request::flag_error(&error))?;
             serve(&options, &settings).map(|()| 0)
         }
-        Named::Nothing => Err(nothing()),
+        FirstWord::Nothing => Err(nothing()),
     }
 }
 
@@ -258,7 +260,7 @@ fn run_tool(
         Ok(Source::Flags(mut matches)) => {
             let line = ProgressLine::of(tool.name, options);
             let control = line.as_ref().map(ProgressLine::control).unwrap_or_default();
-            let call = Call::new(tool, options).map(|call| call.controlled_by(control));
+            let call = Call::new(tool, options).map(|call| call.with_control(control));
             call.map(|call| call.run_with(move |engine| (tool.run_flags)(engine, &mut matches)))
         }
         Err(error) => Err(error),
@@ -375,7 +377,7 @@ pub fn session_meant(
     }
     let workspace = options.open_workspace()?;
     let policy = Policy::load(&workspace, &options.policy)?;
-    let engine = Engine::under(policy, workspace, options.session_id()?, Control::default());
+    let engine = Engine::with_policy(policy, workspace, options.session_id()?, Control::default());
     let path = matches.try_get_one::<PathBuf>("path").ok().flatten();
     let Some(other) = newest_of_others(&engine, direction, path.map(PathBuf::as_path))? else {
         return Ok(None);

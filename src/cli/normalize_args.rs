@@ -40,7 +40,7 @@ pub fn tool_index(arguments: &[OsString]) -> Option<usize> {
 ///
 /// # Errors
 /// Returns `invalid_request`: a flag that the tool does not have, or a text in a file that cannot be read.
-pub fn arranged(
+pub fn normalize(
     tool: &ToolEntry,
     parser: &Command,
     mut arguments: Vec<OsString>,
@@ -52,12 +52,12 @@ pub fn arranged(
         return Ok((arguments, Vec::new()));
     };
     loop {
-        let pass = Pass::over(&known, &arguments, index)?;
+        let pass = ArgumentPass::read_arguments(&known, &arguments, index)?;
         // Aliases are looked up only for an unknown flag; the next argument may then be its value.
         let Some((at, name)) = pass.unknown.first() else {
-            return Ok(pass.put_together(index));
+            return Ok(pass.assemble(index));
         };
-        let own = own_name(tool, name)?;
+        let own = tool_flag_of(tool, name)?;
         if let Some(word) = arguments.get_mut(*at) {
             let value = word.as_bytes().get(2 + name.len()..).unwrap_or_default().to_vec();
             *word = OsString::from(format!("--{own}"));
@@ -67,7 +67,7 @@ pub fn arranged(
 }
 
 /// Returns the flag of the tool for an alias of a field.
-fn own_name(tool: &ToolEntry, name: &str) -> Result<String, Error> {
+fn tool_flag_of(tool: &ToolEntry, name: &str) -> Result<String, Error> {
     let field = request::field_of(name, &(tool.request_schema)())
         .ok_or_else(|| suggest::flag(tool, &format!("--{name}")))?;
     let command = (tool.command)();
@@ -83,7 +83,7 @@ fn own_name(tool: &ToolEntry, name: &str) -> Result<String, Error> {
 /// Flags of a tool.
 struct ToolFlags {
     /// Flags of the tool, then common flags.
-    flags: Vec<Flag>,
+    flags: Vec<ToolFlag>,
     /// Positional fields, in order, as flags.
     positionals: Vec<String>,
     /// Fields of long text, as flags.
@@ -91,7 +91,7 @@ struct ToolFlags {
 }
 
 /// One flag.
-struct Flag {
+struct ToolFlag {
     /// Long names of the flag.
     long: Vec<String>,
     /// Short names of the flag.
@@ -113,14 +113,14 @@ impl ToolFlags {
             Stdin::Ignored | Stdin::Request => None,
         };
         Some(Self {
-            flags: flags.map(Flag::of).collect(),
+            flags: flags.map(ToolFlag::of).collect(),
             positionals: positionals.collect(),
             texts: bulk.into_iter().chain(tool.dash.iter().copied()).map(kebab).collect(),
         })
     }
 
     /// Returns the flag with this long name.
-    fn long(&self, name: &str) -> Option<&Flag> {
+    fn long(&self, name: &str) -> Option<&ToolFlag> {
         self.flags.iter().find(|flag| flag.long.iter().any(|long| long == name))
     }
 
@@ -135,7 +135,7 @@ impl ToolFlags {
     }
 }
 
-impl Flag {
+impl ToolFlag {
     /// Returns the properties of a clap flag.
     fn of(flag: &Arg) -> Self {
         let others = flag.get_all_aliases().unwrap_or_default();
@@ -153,7 +153,7 @@ impl Flag {
 
 /// One pass over the arguments.
 #[derive(Default)]
-struct Pass {
+struct ArgumentPass {
     /// Arguments that keep their place.
     words: Vec<OsString>,
     /// Value of the first positional field, if given as a flag.
@@ -166,9 +166,9 @@ struct Pass {
     unknown: Vec<(usize, String)>,
 }
 
-impl Pass {
+impl ArgumentPass {
     /// Reads all arguments; keeps the ones up to the tool name, at `index`, unchanged.
-    fn over(known: &ToolFlags, arguments: &[OsString], index: usize) -> Result<Self, Error> {
+    fn read_arguments(known: &ToolFlags, arguments: &[OsString], index: usize) -> Result<Self, Error> {
         let mut pass = Self::default();
         let mut words = arguments.iter().enumerate().peekable();
         while let Some((at, word)) = words.next() {
@@ -176,8 +176,13 @@ impl Pass {
                 pass.words.extend(std::iter::once(word).chain(words.map(|(_, word)| word)).cloned());
                 break;
             }
-            let used =
-                pass.take(known, at, word, words.peek().map(|(_, next)| next.as_os_str()), at <= index)?;
+            let used = pass.read_argument(
+                known,
+                at,
+                word,
+                words.peek().map(|(_, next)| next.as_os_str()),
+                at <= index,
+            )?;
             if used {
                 words.next();
             }
@@ -186,7 +191,7 @@ impl Pass {
     }
 
     /// Reads one argument; returns true if the next one is its value.
-    fn take(
+    fn read_argument(
         &mut self,
         known: &ToolFlags,
         at: usize,
@@ -243,7 +248,7 @@ impl Pass {
 
     /// Returns the arguments with the positional fields in place: the first one right after the tool name, the others
     /// at the end.
-    fn put_together(self, index: usize) -> (Vec<OsString>, Vec<PathBuf>) {
+    fn assemble(self, index: usize) -> (Vec<OsString>, Vec<PathBuf>) {
         let mut words = self.words;
         let at = (index + 1).min(words.len());
         words.splice(at..at, self.first);

@@ -19,10 +19,10 @@ use crate::control::{Control, Progress};
 use crate::engine::CallNotes;
 use crate::engine::store::calls::Delivery;
 use crate::engine::workspace::programs;
-use crate::envelope::Frame;
+use crate::envelope::ResponseFrame;
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
-use crate::tools::{Answered, Effect, Reader, Reply, Text, ToolEntry};
+use crate::tools::{CallOutcome, Effect, Reader, Reply, Text, ToolEntry};
 
 /// Bytes printed at once.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -48,7 +48,7 @@ pub fn end_calls(calls: impl IntoIterator<Item = Delivery>) {
 }
 
 /// Prints a response or an error; returns the exit status.
-fn print_answer(tool: &str, options: &Options, answered: &Answered, outcome: &CallNotes) -> u8 {
+fn print_answer(tool: &str, options: &Options, answered: &CallOutcome, outcome: &CallNotes) -> u8 {
     match answered {
         Ok(reply) if options.text => answer_as_text(tool, reply.as_ref(), options, outcome),
         Ok(reply) => match print_reply(reply.as_ref(), &frame(tool, options, outcome)) {
@@ -66,7 +66,7 @@ pub fn refuse(tool: &str, options: &Options, error: &Error) -> u8 {
 
 /// Prints bytes on stdout; returns a failure status if that fails.
 pub fn print(bytes: &[u8]) -> u8 {
-    let mut stdout = Counted(Patient(std::io::stdout().lock()));
+    let mut stdout = CountingWriter(BlockingWriter(std::io::stdout().lock()));
     let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
     written.map_or_else(|error| unprinted(&error), |()| 0)
 }
@@ -76,8 +76,9 @@ pub fn print(bytes: &[u8]) -> u8 {
 ///
 /// # Errors
 /// Returns `internal` if it cannot be converted to JSON; nothing was printed then, unless it was longer than a piece.
-pub fn print_reply(reply: &dyn Reply, frame: &Frame<'_>) -> Result<u8, Error> {
-    let mut stdout = Pieces { to: Counted(Patient(std::io::stdout().lock())), waiting: Vec::new() };
+pub fn print_reply(reply: &dyn Reply, frame: &ResponseFrame<'_>) -> Result<u8, Error> {
+    let mut stdout =
+        PieceWriter { to: CountingWriter(BlockingWriter(std::io::stdout().lock())), waiting: Vec::new() };
     match reply.json(frame, &mut stdout) {
         Ok(()) => {
             let written = stdout.write_all(b"\n").and_then(|()| stdout.flush());
@@ -94,9 +95,9 @@ static PRINTED: AtomicUsize = AtomicUsize::new(0);
 static IS_CUT: AtomicBool = AtomicBool::new(false);
 
 /// Stream that waits where another program has made it non-blocking: the flag belongs to all that share the stream.
-pub struct Patient<S>(pub S);
+pub struct BlockingWriter<S>(pub S);
 
-impl<S: AsFd> Patient<S> {
+impl<S: AsFd> BlockingWriter<S> {
     /// Does `action` until the stream is ready for it.
     ///
     /// # Errors
@@ -119,13 +120,13 @@ impl<S: AsFd> Patient<S> {
     }
 }
 
-impl<S: Read + AsFd> Read for Patient<S> {
+impl<S: Read + AsFd> Read for BlockingWriter<S> {
     fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
         self.wait(PollFlags::IN, |stream| stream.read(bytes))
     }
 }
 
-impl<S: Write + AsFd> Write for Patient<S> {
+impl<S: Write + AsFd> Write for BlockingWriter<S> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.wait(PollFlags::OUT, |stream| stream.write(bytes))
     }
@@ -136,9 +137,9 @@ impl<S: Write + AsFd> Write for Patient<S> {
 }
 
 /// Writer that counts the bytes printed, and notes if some cannot be.
-struct Counted<W>(Patient<W>);
+struct CountingWriter<W>(BlockingWriter<W>);
 
-impl<W: Write + AsFd> Write for Counted<W> {
+impl<W: Write + AsFd> Write for CountingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let count = self.0.write(bytes).inspect_err(note_cut)?;
         PRINTED.fetch_add(count, Ordering::Relaxed);
@@ -158,14 +159,14 @@ fn note_cut(error: &std::io::Error) {
 }
 
 /// Writer that collects small parts to pieces. Bytes that were not flushed are dropped with it.
-struct Pieces<W> {
+struct PieceWriter<W> {
     /// Writer of the pieces.
     to: W,
     /// Bytes of the next piece.
     waiting: Vec<u8>,
 }
 
-impl<W: Write> Write for Pieces<W> {
+impl<W: Write> Write for PieceWriter<W> {
     #[inline]
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         /// Largest part that is copied byte by byte. JSON comes in parts of three bytes on average, and the call that
@@ -201,7 +202,7 @@ fn unprinted(error: &std::io::Error) -> u8 {
     if error.kind() == std::io::ErrorKind::BrokenPipe {
         return 0;
     }
-    say(&format!("the response could not be written to stdout: {error}"));
+    print_to_stderr(&format!("the response could not be written to stdout: {error}"));
     ErrorKind::IoError.exit_code()
 }
 
@@ -211,8 +212,8 @@ pub fn print_line(json: &[u8]) -> u8 {
 }
 
 /// Returns the envelope of a response.
-fn frame<'a>(tool: &'a str, options: &Options, outcome: &'a CallNotes) -> Frame<'a> {
-    Frame { tool, id: None, outcome, pretty: options.pretty }
+fn frame<'a>(tool: &'a str, options: &Options, outcome: &'a CallNotes) -> ResponseFrame<'a> {
+    ResponseFrame { tool, id: None, outcome, pretty: options.pretty }
 }
 
 /// Returns the exit status of a response.
@@ -230,16 +231,16 @@ pub fn first_of(one: u8, other: u8) -> u8 {
 /// Prints only the payload on stdout, and the rest on stderr.
 fn answer_as_text(tool: &str, reply: &dyn Reply, options: &Options, outcome: &CallNotes) -> u8 {
     let reader = if options.person { reader(options) } else { Reader::Program };
-    let mut text = Text::new(options.null).of_a_dry_run(outcome.dry_run).for_reader(reader);
+    let mut text = Text::new(options.null).as_dry_run(outcome.dry_run).for_reader(reader);
     reply.text(&mut text);
     // The response of a change is a few lines, which need no pager.
     let is_to_read = catalog::find(tool).is_some_and(|tool| tool.effect == Effect::Reads);
     let is_paged = options.person && is_to_read && page(&text.out);
     let printed = if is_paged { 0 } else { print(&text.out) };
     // As with stdout: there is nowhere to report a failure.
-    let _ = Counted(Patient(std::io::stderr().lock())).write_all(&text.err);
+    let _ = CountingWriter(BlockingWriter(std::io::stderr().lock())).write_all(&text.err);
     for note in text.notes {
-        say(&note);
+        print_to_stderr(&note);
     }
     say_warnings(outcome);
     first_of(printed, status(reply, options))
@@ -248,14 +249,14 @@ fn answer_as_text(tool: &str, reply: &dyn Reply, options: &Options, outcome: &Ca
 /// Prints an error; returns its exit status.
 fn refuse_with(tool: &str, options: &Options, error: &Error, outcome: &CallNotes) -> u8 {
     if options.text {
-        say(&format!("{}: {}", error.kind(), error.message()));
+        print_to_stderr(&format!("{}: {}", error.kind(), error.message()));
         // They count as shown.
         if let Some(lines) = error.details().get("lines").and_then(Value::as_str) {
             say_lines(lines.trim_end_matches('\n'));
         }
         match error.suggested_command() {
-            Some(command) => say(&format!("try: {command}")),
-            None => say(&error.suggested_on_command_line(tool)),
+            Some(command) => print_to_stderr(&format!("try: {command}")),
+            None => print_to_stderr(&error.suggested_on_command_line(tool)),
         }
         say_warnings(outcome);
     } else {
@@ -270,19 +271,21 @@ fn refuse_with(tool: &str, options: &Options, error: &Error, outcome: &CallNotes
 /// Prints the warnings of a successful call.
 pub fn say_warnings(outcome: &CallNotes) {
     for warning in &outcome.warnings {
-        say(&format!("warning: {warning}"));
+        print_to_stderr(&format!("warning: {warning}"));
     }
 }
 
 /// Prints a text of several lines on stderr.
 pub fn say_lines(text: &str) {
-    let _ = writeln!(Counted(Patient(std::io::stderr().lock())), "lbx: {}", escaped::lines(text));
+    let _ =
+        writeln!(CountingWriter(BlockingWriter(std::io::stderr().lock())), "lbx: {}", escaped::lines(text));
 }
 
 /// Prints a line on stderr.
-pub fn say(line: &str) {
+pub fn print_to_stderr(line: &str) {
     // As with stdout: there is nowhere to report a failure.
-    let _ = writeln!(Counted(Patient(std::io::stderr().lock())), "lbx: {}", escaped::line(line));
+    let _ =
+        writeln!(CountingWriter(BlockingWriter(std::io::stderr().lock())), "lbx: {}", escaped::line(line));
 }
 
 /// Default options of `less`: exit at once if the text fits on the screen, pass colours through, do not clear the
@@ -354,10 +357,10 @@ const LINE_CHARS_MAX: usize = 70;
 const CLEAR: &str = "\r\u{1b}[K";
 
 /// Line on stderr with the progress of a call. It is cleared on drop.
-pub struct ProgressLine(Arc<Mutex<Line>>);
+pub struct ProgressLine(Arc<Mutex<LineState>>);
 
 /// State of the line.
-struct Line {
+struct LineState {
     /// Tool of the call.
     tool: &'static str,
     /// Earliest time of the next update.
@@ -370,8 +373,9 @@ impl ProgressLine {
     /// Returns a line for a call of `tool`, if a person waits at a terminal.
     pub fn of(tool: &'static str, options: &Options) -> Option<Self> {
         let is_watched = std::io::stderr().is_terminal() && may_have_person(options);
-        is_watched
-            .then(|| Self(Arc::new(Mutex::new(Line { tool, next: Instant::now() + QUIET, is_shown: false }))))
+        is_watched.then(|| {
+            Self(Arc::new(Mutex::new(LineState { tool, next: Instant::now() + QUIET, is_shown: false })))
+        })
     }
 
     /// Returns a control that reports to this line.
@@ -392,7 +396,7 @@ impl Drop for ProgressLine {
     }
 }
 
-impl Line {
+impl LineState {
     /// Shows the progress of the call, unless it was shown a moment ago.
     fn show(&mut self, progress: Progress, words: &str) {
         let now = Instant::now();

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::client::{LbxClient, LinesShown, flag, list, match_lines, number, shown, text};
+use super::client::{LbxClient, ShownReadLines, display, flag, list, match_lines, number, text};
 use super::shell;
 use super::tool::{Dialect, ToolOutput, required, tool};
 use crate::error::{Error, ErrorKind};
@@ -132,7 +132,7 @@ fn read(
                 (operation.start_line.unwrap_or(1), operation.end_line.filter(|end| *end != -1));
             let asked = json!({ "path": path, "start_line": start, "end_line": end, "max_bytes": bytes_max });
             let data = lbx.call::<read::Read>(asked)?;
-            let lines = LinesShown::of(&data);
+            let lines = ShownReadLines::of(&data);
             let mut content = text(&data, "content").to_owned();
             if lines.stop_early(end.map(|end| lines.line(end))) {
                 let (last, total, next) = (lines.last, lines.total, lines.last + 1);
@@ -195,7 +195,7 @@ fn entry(entry: &Value) -> String {
         "symlink" => 'l',
         _ => '-',
     };
-    format!("{letter}{} {} {}", text(entry, "mode"), number(entry, "size"), shown(entry))
+    format!("{letter}{} {} {}", text(entry, "mode"), number(entry, "size"), display(entry))
 }
 
 /// Returns one match with its context.

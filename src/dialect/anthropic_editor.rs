@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{
-    LbxClient, cat_n, count_of, first_replacement, flag, list, number, numbered, shown, snippet, without_cr,
+    LbxClient, cat_n, count_of, display, first_replacement, flag, list, number, numbered, snippet, without_cr,
 };
 use super::tool::{Dialect, ToolOutput, refused, required, schema_of, tool};
 use crate::error::{Error, ErrorKind};
@@ -158,7 +158,7 @@ fn view(lbx: &mut LbxClient<'_>, path: &str, range: Option<&[i64]>) -> Result<To
     let bytes_max = lbx.max_bytes()?;
     let (mut said, shown) = numbered(lbx, &data, bytes_max, |number, line| cat_n(number, without_cr(line)));
     let asked_last = range.and_then(<[i64]>::last).map(|line| shown.line(*line));
-    said.extend(shown.left_out(asked_last, "Use view_range").map(|note| format!("\n[{note}]")));
+    said.extend(shown.missing_lines_text(asked_last, "Use view_range").map(|note| format!("\n[{note}]")));
     Ok(said.into())
 }
 
@@ -169,7 +169,7 @@ fn directory(lbx: &mut LbxClient<'_>, path: &str) -> Result<ToolOutput, Error> {
         format!("Here're the files and directories up to 2 levels deep in {path}, excluding hidden items:"),
         path.to_owned(),
     ];
-    lines.extend(list(&data, "entries").iter().map(|entry| shown(entry).into_owned()));
+    lines.extend(list(&data, "entries").iter().map(|entry| display(entry).into_owned()));
     if flag(&data, "truncated") {
         let total = count_of(number(&data, "total"), "entry", "entries");
         lines.push(format!("[There are {total} in all. View a directory inside to see the rest.]"));

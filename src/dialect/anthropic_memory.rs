@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::client::{
-    LbxClient, cat_n, first_replacement, list, not_shown, number, numbered, shown, terminator, text,
+    LbxClient, cat_n, display, first_replacement, list, not_shown, number, numbered, terminator, text,
 };
 use super::tool::{Dialect, ToolOutput, refused, required, tool};
 use crate::error::{Error, ErrorKind};
@@ -189,7 +189,7 @@ fn lines(lbx: &mut LbxClient<'_>, path: &str, first: u64, last: Option<u64>) -> 
         said.extend((!content.is_empty()).then_some("\n"));
         said.push_str(&cat_n(shown.total + 1, ""));
     }
-    said.extend(shown.left_out(last, "Use view_range").map(|note| format!("\n[{note}]")));
+    said.extend(shown.missing_lines_text(last, "Use view_range").map(|note| format!("\n[{note}]")));
     Ok(said)
 }
 
@@ -207,7 +207,7 @@ fn directory(lbx: &mut LbxClient<'_>, path: &str) -> Result<ToolOutput, Error> {
         let slash = if text(entry, "type") == "dir" { "/" } else { "" };
         // A link may lead outside, or nowhere.
         let size = size_text(lbx.size_of(full).unwrap_or_default());
-        lines.push(format!("{size}\t{}{slash}", shown(entry)));
+        lines.push(format!("{size}\t{}{slash}", display(entry)));
     }
     Ok(lines.join("\n").into())
 }

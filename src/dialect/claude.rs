@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::client::{
-    LbxClient, absolute_paths, count_of, flag, last_asked, list, match_lines, must_have_edits, number,
-    numbered, says_past_end, shown, shown_lines, text, texts, tree, without_cr,
+    LbxClient, absolute_paths, count_of, display, drop_past_end_warning, flag, last_asked, list, match_lines,
+    must_have_edits, number, numbered, shown_lines, text, texts, tree, without_cr,
 };
 use super::notebook::{self, read_notebook};
 use super::shell;
@@ -128,7 +128,7 @@ fn read(lbx: &mut LbxClient<'_>, request: ReadRequest) -> Result<ToolOutput, Err
     };
     let total = number(&data, "total_lines");
     if text(&data, "content").is_empty() {
-        says_past_end(lbx, &data);
+        drop_past_end_warning(lbx, &data);
         let warning = if total == 0 {
             "Warning: the file exists but the contents are empty.".to_owned()
         } else {
@@ -143,7 +143,7 @@ fn read(lbx: &mut LbxClient<'_>, request: ReadRequest) -> Result<ToolOutput, Err
         numbered(lbx, &data, bytes_max, |number, line| format!("{number}\t{}", without_cr(line)));
     let asked = last_asked(start, request.limit);
     let whole = shown.clipped().map(|_| " Set allow_large to see long lines whole.").unwrap_or_default();
-    let left_out = shown.left_out(asked, "Use offset and limit").map(|note| note + whole);
+    let left_out = shown.missing_lines_text(asked, "Use offset and limit").map(|note| note + whole);
     said.extend(left_out.map(|note| format!("\n<system-reminder>{note}</system-reminder>")));
     Ok(said.into())
 }
@@ -360,7 +360,7 @@ fn grep(lbx: &mut LbxClient<'_>, request: GrepRequest) -> Result<ToolOutput, Err
 fn content(data: &Value, with_numbers: bool) -> String {
     let mut lines = Vec::new();
     for found in list(data, "matches") {
-        let path = shown(found);
+        let path = display(found);
         lines.extend(match_lines(found).map(|(number, is_match, text)| {
             let mark = if is_match { ':' } else { '-' };
             let number = if with_numbers { format!("{number}{mark}") } else { String::new() };
@@ -387,7 +387,7 @@ fn counts(data: &Value) -> String {
     }
     let total: u64 = counts.iter().map(|count| number(count, "count")).sum();
     let lines: Vec<String> =
-        counts.iter().map(|count| format!("{}:{}", shown(count), number(count, "count"))).collect();
+        counts.iter().map(|count| format!("{}:{}", display(count), number(count, "count"))).collect();
     let occurrences = count_of(total, "total occurrence", "total occurrences");
     let files = count_of(counts.len() as u64, "file", "files");
     format!("{}\n\nFound {occurrences} across {files}.", lines.join("\n"))

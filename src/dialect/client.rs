@@ -9,7 +9,7 @@ use rustix::fs::Stat;
 use serde_json::{Value, json};
 
 use crate::app::options::Options;
-use crate::app::{Ask, Call, Proposal};
+use crate::app::{AskPerson, Call, Proposal};
 use crate::control::Control;
 use crate::engine::CallNotes;
 use crate::engine::change::record;
@@ -33,7 +33,7 @@ const PEEK_BYTES_MAX: u64 = 1 << 30;
 
 /// Metadata of a file or folder.
 #[derive(Debug)]
-pub struct Facts {
+pub struct FileMetadata {
     /// Size in bytes.
     pub size: u64,
     /// Time of creation, in seconds since 1970.
@@ -67,7 +67,7 @@ pub struct LbxClient<'a> {
     /// Images of the native calls so far.
     images: Vec<Image>,
     /// Function that asks a person before each change.
-    ask: Option<&'a Ask<'a>>,
+    ask: Option<&'a AskPerson<'a>>,
 }
 
 impl<'a> LbxClient<'a> {
@@ -84,7 +84,7 @@ impl<'a> LbxClient<'a> {
 
     /// Asks a person before each change.
     #[must_use]
-    pub fn asking(self, ask: Option<&'a Ask<'a>>) -> Self {
+    pub fn with_confirmation(self, ask: Option<&'a AskPerson<'a>>) -> Self {
         Self { ask, ..self }
     }
 
@@ -121,7 +121,7 @@ impl<'a> LbxClient<'a> {
         };
         let (options, control) = (self.options, &self.control);
         let change = Proposal { open: &open, tool: entry, request: &request, options, control };
-        let call = change.agreed(self.ask)?;
+        let call = change.ask_consent(self.ask)?;
         let mut called = call.run_unshown(|engine| (entry.run_json)(engine, request));
         if let Some(failed) = called.delivery.as_mut().filter(|_| called.answered.is_err()) {
             failed.seen.clear();
@@ -239,7 +239,7 @@ impl<'a> LbxClient<'a> {
     ///
     /// # Errors
     /// Fails if there is no such file, or it is too large.
-    pub fn peek(&self, path: &str) -> Result<String, Error> {
+    pub fn read_unmarked(&self, path: &str) -> Result<String, Error> {
         let bytes = self.bytes_of(path)?;
         let body = Content::of(&bytes, None).map_or(Cow::Borrowed(bytes.as_slice()), |content| content.body);
         Ok(String::from_utf8_lossy(&body).into_owned())
@@ -271,11 +271,11 @@ impl<'a> LbxClient<'a> {
     ///
     /// # Errors
     /// Returns `not_found`, or fails if the path cannot be resolved.
-    pub fn facts(&self, path: &str) -> Result<Facts, Error> {
+    pub fn facts(&self, path: &str) -> Result<FileMetadata, Error> {
         let workspace = self.workspace()?;
         let place = workspace.resolve(Path::new(path))?;
         let stat = place.stat().ok_or_else(|| workspace.not_found(&place))?;
-        Ok(Facts {
+        Ok(FileMetadata {
             size: fs::size_of(stat),
             created: platform::birth_beneath(workspace.root_fd(), place.path().as_path())
                 .unwrap_or(stat.st_ctime),
@@ -294,7 +294,8 @@ impl<'a> LbxClient<'a> {
     pub fn file_in_snapshot(&self, id: &str, path: &Path) -> Result<Vec<u8>, Error> {
         let mut found = None;
         let entry = entry_of::<log::Log>();
-        let call = Call::within(self.workspace()?, entry, self.options)?.controlled_by(self.control.clone());
+        let call =
+            Call::in_workspace(self.workspace()?, entry, self.options)?.with_control(self.control.clone());
         let called = call.run_with(|engine| {
             found = record::file_at(engine, id, path)?;
             (entry.run_json)(engine, json!({ "limit": 1 }))
@@ -379,7 +380,7 @@ pub(super) fn text<'v>(data: &'v Value, field: &str) -> &'v str {
 }
 
 /// Returns the path of an entry for display.
-pub(super) fn shown(entry: &Value) -> Cow<'_, str> {
+pub(super) fn display(entry: &Value) -> Cow<'_, str> {
     escaped::name(text(entry, "path"))
 }
 
@@ -452,8 +453,8 @@ pub(super) fn numbered(
     data: &Value,
     bytes_max: usize,
     form: impl Fn(u64, &str) -> String,
-) -> (String, LinesShown) {
-    let mut shown = LinesShown::of(data);
+) -> (String, ShownReadLines) {
+    let mut shown = ShownReadLines::of(data);
     let mut said = String::new();
     for (line, number) in text(data, "content").split_terminator(terminator(data)).zip(shown.first..) {
         let line = form(number, line);
@@ -486,7 +487,7 @@ pub(super) fn must_have_edits<E>(edits: &[E]) -> Result<(), Error> {
 }
 
 /// Lines of a file that a `read` response shows.
-pub(super) struct LinesShown {
+pub(super) struct ShownReadLines {
     /// First line.
     pub first: u64,
     /// Last line; one less than the first if the range is empty.
@@ -497,7 +498,7 @@ pub(super) struct LinesShown {
     clipped: Vec<u64>,
 }
 
-impl LinesShown {
+impl ShownReadLines {
     /// Returns the lines that a response shows.
     pub fn of(data: &Value) -> Self {
         let mut clipped: Vec<u64> = list(data, "clipped").iter().map(|line| number(line, "line")).collect();
@@ -534,7 +535,7 @@ impl LinesShown {
     }
 
     /// Returns sentences about the requested lines that are missing; `how` tells how to read the rest in this family.
-    pub fn left_out(&self, asked_last: Option<u64>, how: &str) -> Option<String> {
+    pub fn missing_lines_text(&self, asked_last: Option<u64>, how: &str) -> Option<String> {
         let Self { first, last, total, .. } = self;
         let rest = self
             .stop_early(asked_last)
@@ -545,8 +546,8 @@ impl LinesShown {
 }
 
 /// Removes the warning of `read` that the requested lines are past the end: the text of the family says so.
-pub(super) fn says_past_end(lbx: &mut LbxClient<'_>, data: &Value) {
-    let LinesShown { first, total, .. } = LinesShown::of(data);
+pub(super) fn drop_past_end_warning(lbx: &mut LbxClient<'_>, data: &Value) {
+    let ShownReadLines { first, total, .. } = ShownReadLines::of(data);
     let warning = read::past_end(first, text(data, "path"), total);
     lbx.outcome.warnings.retain(|known| *known != warning);
 }

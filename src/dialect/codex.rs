@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::client::{
-    LbxClient, LinesShown, flag, last_asked, list, numbered, says_past_end, shown_lines, shown_path, text,
-    texts, without_cr,
+    LbxClient, ShownReadLines, drop_past_end_warning, flag, last_asked, list, numbered, shown_lines,
+    shown_path, text, texts, without_cr,
 };
 use super::shell;
 use super::tool::{Dialect, ToolOutput, tool};
@@ -125,10 +125,10 @@ fn read_file(lbx: &mut LbxClient<'_>, request: ReadFileRequest) -> Result<ToolOu
     };
     let data = lbx.call::<read::Read>(asked)?;
     if text(&data, "content").is_empty() && offset > 1 {
-        says_past_end(lbx, &data);
+        drop_past_end_warning(lbx, &data);
         return Err(Error::invalid("offset exceeds file length").detail("field", "offset"));
     }
-    let whole = LinesShown::of(&data);
+    let whole = ShownReadLines::of(&data);
     lbx.shows_only(whole.first, whole.last);
     let bytes_max = lbx.max_bytes()?;
     let (mut said, shown) =
@@ -138,7 +138,9 @@ fn read_file(lbx: &mut LbxClient<'_>, request: ReadFileRequest) -> Result<ToolOu
         // A block has its own end.
         ReadMode::Indentation => Some(whole.last),
     };
-    said.extend(shown.left_out(asked_last, "Use offset and limit").map(|note| format!("\n[{note}]")));
+    said.extend(
+        shown.missing_lines_text(asked_last, "Use offset and limit").map(|note| format!("\n[{note}]")),
+    );
     Ok(said.into())
 }
 

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{
-    LbxClient, LinesShown, absolute_paths, by_file, count_of, first_replacement, flag, globs, list,
-    match_lines, number, says_past_end, shown, shown_lines, snippet, text, texts,
+    LbxClient, ShownReadLines, absolute_paths, by_file, count_of, display, drop_past_end_warning,
+    first_replacement, flag, globs, list, match_lines, number, shown_lines, snippet, text, texts,
 };
 use super::shell;
 use super::tool::{Dialect, ToolOutput, tool};
@@ -109,10 +109,10 @@ fn read_file(lbx: &mut LbxClient<'_>, request: ReadFileRequest) -> Result<ToolOu
         Ok(data) => data,
         Err(images) => return Ok(ToolOutput { images, ..ToolOutput::default() }),
     };
-    says_past_end(lbx, &data);
-    let (content, shown) = (text(&data, "content"), LinesShown::of(&data));
+    drop_past_end_warning(lbx, &data);
+    let (content, shown) = (text(&data, "content"), ShownReadLines::of(&data));
     if shown.last < shown.first && shown.total > 0 {
-        let LinesShown { first, total, .. } = shown;
+        let ShownReadLines { first, total, .. } = shown;
         return Ok(format!("The file has {total} lines: there is nothing from line {first} on.").into());
     }
     Ok(part_shown(&shown).map_or_else(
@@ -122,8 +122,8 @@ fn read_file(lbx: &mut LbxClient<'_>, request: ReadFileRequest) -> Result<ToolOu
 }
 
 /// Returns the note before a part of a file; `None` for a whole file.
-fn part_shown(shown: &LinesShown) -> Option<String> {
-    let LinesShown { first, last, total, .. } = *shown;
+fn part_shown(shown: &ShownReadLines) -> Option<String> {
+    let ShownReadLines { first, last, total, .. } = *shown;
     let clipped = shown.clipped();
     if first <= 1 && last >= total && clipped.is_none() {
         return None;
@@ -225,11 +225,11 @@ fn not_read(paths: &[String]) -> Option<String> {
 
 /// Returns the text for one of several files.
 fn block(file: &Value) -> String {
-    let path = shown(file);
+    let path = display(file);
     if let Some(error) = file.get("error") {
         return format!("--- {path} ---\n\nError: {}", text(error, "message"));
     }
-    let lines = LinesShown::of(file);
+    let lines = ShownReadLines::of(file);
     let cut = lines.stop_early(None).then(|| {
         let (last, total) = (lines.last, lines.total);
         format!("This file was cut after line {last} of {total}. Use read_file with start_line.")
@@ -369,7 +369,7 @@ fn grouped(matches: &[Value]) -> String {
     };
     let file = |matches: &[Value]| {
         let lines: String = matches.iter().flat_map(match_lines).map(line).collect();
-        format!("File: {}\n{lines}", matches.first().map(shown).unwrap_or_default())
+        format!("File: {}\n{lines}", matches.first().map(display).unwrap_or_default())
     };
     by_file(matches).map(file).collect::<Vec<_>>().join("---\n")
 }

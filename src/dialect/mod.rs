@@ -77,7 +77,7 @@ mod tests {
             for tool in dialect.tools {
                 let words = dialect.vocabulary(tool);
                 for kind in ErrorKind::ALL {
-                    let said = Error::new(kind, "x").in_words_of(&words).suggested_action().to_owned();
+                    let said = Error::new(kind, "x").for_family(&words).suggested_action().to_owned();
                     let native = ["`ls`", "`edit`", "`binary`", "`log`", "`require_snapshot`"];
                     let own =
                         |name: &&str| dialect.tools.iter().any(|tool| format!("`{}`", tool.name) == **name);

@@ -15,7 +15,7 @@ use super::tool::{DialectTool, ToolOutput, refused, tool};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::{Content, Encoding, on_disk};
-use crate::text::jsonc::{self, Fault};
+use crate::text::jsonc::{self, JsonFault};
 use crate::tools::{edit, read, session};
 
 /// Suffix of the name of a notebook.
@@ -99,7 +99,7 @@ fn notebook_edit(lbx: &mut LbxClient<'_>, request: NotebookEditRequest) -> Resul
     };
     let edited = match edited(&before, &notebook, &request) {
         Ok(edited) => edited,
-        Err(Fault(words)) => return refuse(&words),
+        Err(JsonFault(words)) => return refuse(&words),
     };
     replace_lines(lbx, path, &before, &edited, form)?;
     let (id, mode) = (edited.id, request.edit_mode.unwrap_or_default());
@@ -132,15 +132,15 @@ fn cells_of(notebook: &Value) -> &[Value] {
 }
 
 /// Computes the edit of a cell.
-fn edited(before: &str, notebook: &Value, request: &NotebookEditRequest) -> Result<EditedCell, Fault> {
+fn edited(before: &str, notebook: &Value, request: &NotebookEditRequest) -> Result<EditedCell, JsonFault> {
     let format = notebook.get("nbformat").and_then(Value::as_u64).unwrap_or(FORMAT);
     if format < FORMAT {
-        return Err(Fault(format!(
+        return Err(JsonFault(format!(
             "Notebook is of format {format} (nbformat), whose cells cannot be edited: convert it first with `jupyter nbconvert --to notebook`."
         )));
     }
-    let spans =
-        jsonc::items(before, &CELLS)?.ok_or_else(|| Fault("Notebook has no list of cells.".to_owned()))?;
+    let spans = jsonc::items(before, &CELLS)?
+        .ok_or_else(|| JsonFault("Notebook has no list of cells.".to_owned()))?;
     let mode = request.edit_mode.unwrap_or_default();
     let named = request.cell_id.as_deref();
     let at = named.map(|id| place_of(id, cells_of(notebook))).transpose()?;
@@ -149,13 +149,13 @@ fn edited(before: &str, notebook: &Value, request: &NotebookEditRequest) -> Resu
         Some(source) => source.as_str(),
         None if mode == EditMode::Delete => "",
         // An empty text is a source too.
-        None => return Err(Fault("The required parameter `new_source` is missing.".to_owned())),
+        None => return Err(JsonFault("The required parameter `new_source` is missing.".to_owned())),
     };
     let (after, id) = match (mode, at) {
         (EditMode::Insert, at) => {
             let kind = request
                 .cell_type
-                .ok_or_else(|| Fault("Cell type is required when using edit_mode=insert.".to_owned()))?;
+                .ok_or_else(|| JsonFault("Cell type is required when using edit_mode=insert.".to_owned()))?;
             let id = has_ids(notebook).then(|| new_id(before, source));
             let cell = new_cell(before, &spans, kind, id.as_deref(), source);
             let place = at.map_or(0, |at| at + 1);
@@ -163,7 +163,7 @@ fn edited(before: &str, notebook: &Value, request: &NotebookEditRequest) -> Resu
             (after, id.unwrap_or_else(|| format!("cell-{place}")))
         }
         (_, None) => {
-            return Err(Fault("Cell ID must be specified when not inserting a new cell.".to_owned()));
+            return Err(JsonFault("Cell ID must be specified when not inserting a new cell.".to_owned()));
         }
         (EditMode::Replace, Some(at)) => {
             let span = spans.get(at).cloned().unwrap_or_default();
@@ -179,7 +179,7 @@ fn edited(before: &str, notebook: &Value, request: &NotebookEditRequest) -> Resu
 }
 
 /// Returns the bytes of the source of a cell, if there are such a cell and source.
-fn source_of(notebook: &str, cell: Option<&Range<usize>>) -> Result<Option<Range<usize>>, Fault> {
+fn source_of(notebook: &str, cell: Option<&Range<usize>>) -> Result<Option<Range<usize>>, JsonFault> {
     let Some(cell) = cell else { return Ok(None) };
     let source = jsonc::span(notebook.get(cell.clone()).unwrap_or_default(), &["source"])?;
     Ok(source.map(|source| cell.start + source.start..cell.start + source.end))
@@ -191,16 +191,18 @@ fn shown_id(own: Option<&str>, at: impl Display) -> String {
 }
 
 /// Returns the index of the only cell with this ID, or else of the cell with this index.
-fn place_of(id: &str, cells: &[Value]) -> Result<usize, Fault> {
+fn place_of(id: &str, cells: &[Value]) -> Result<usize, JsonFault> {
     let is_named = |(at, cell): &(usize, &Value)| shown_id(cell.get("id").and_then(Value::as_str), *at) == id;
     let mut named = cells.iter().enumerate().filter(is_named);
     let by_place = || id.strip_prefix("cell-")?.parse().ok().filter(|at| *at < cells.len());
     match (named.next(), named.next()) {
         (Some((at, _)), None) => Ok(at),
-        (Some(_), Some(_)) => Err(Fault(format!(
+        (Some(_), Some(_)) => Err(JsonFault(format!(
             "Several cells have the ID \"{id}\". Use the Edit tool to change the lines of one of them."
         ))),
-        (None, _) => by_place().ok_or_else(|| Fault(format!("Cell with ID \"{id}\" not found in notebook."))),
+        (None, _) => {
+            by_place().ok_or_else(|| JsonFault(format!("Cell with ID \"{id}\" not found in notebook.")))
+        }
     }
 }
 
@@ -228,7 +230,7 @@ fn replaced(
     cell: &str,
     notebook: &str,
     (new_kind, source): (Option<CellType>, &str),
-) -> Result<String, Fault> {
+) -> Result<String, JsonFault> {
     let known = jsonc::get(cell, &["cell_type"])?;
     let kind = new_kind.map_or_else(
         || known.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned(),
@@ -247,14 +249,14 @@ fn replaced(
 }
 
 /// Returns a cell with a new source, in the form of the old one: one string, or a list of lines.
-fn with_source(cell: &str, notebook: &str, source: &str) -> Result<String, Fault> {
+fn with_source(cell: &str, notebook: &str, source: &str) -> Result<String, JsonFault> {
     let Some(span) = jsonc::span(cell, &["source"])? else {
         return jsonc::set(cell, &["source"], &lines_of(source));
     };
     let new = if cell.get(span.clone()).is_some_and(|old| old.starts_with('"')) {
         Value::from(source).to_string()
     } else if cell.contains('\n') {
-        spread(source, &jsonc::indent_at(cell, span.start), &unit_of(notebook))
+        format_source(source, &jsonc::indent_at(cell, span.start), &unit_of(notebook))
     } else {
         lines_of(source).to_string()
     };
@@ -283,7 +285,7 @@ fn new_cell(
     let unit = unit_of(notebook);
     let outer = spans.first().map_or_else(|| unit.repeat(2), |first| jsonc::indent_at(notebook, first.start));
     let indent = format!("{outer}{unit}");
-    fields.push(("source", spread(source, &indent, &unit)));
+    fields.push(("source", format_source(source, &indent, &unit)));
     let fields: Vec<String> =
         fields.iter().map(|(name, value)| format!("{indent}\"{name}\": {value}")).collect();
     format!("{{\n{}\n{outer}}}", fields.join(",\n"))
@@ -302,7 +304,7 @@ fn lines_of(source: &str) -> Value {
 }
 
 /// Returns a source over several lines, for a line that begins with `indent`.
-fn spread(source: &str, indent: &str, unit: &str) -> String {
+fn format_source(source: &str, indent: &str, unit: &str) -> String {
     let lines: Vec<String> =
         source.split_inclusive('\n').map(|line| format!("{indent}{unit}{}", Value::from(line))).collect();
     if lines.is_empty() { "[]".to_owned() } else { format!("[\n{}\n{indent}]", lines.join(",\n")) }

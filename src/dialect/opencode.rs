@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{
-    LbxClient, absolute_paths, by_file, count_of, flag, list, match_text, number, numbered, says_past_end,
-    shown, text, tree, without_cr,
+    LbxClient, absolute_paths, by_file, count_of, display, drop_past_end_warning, flag, list, match_text,
+    number, numbered, text, tree, without_cr,
 };
 use super::shell;
 use super::tool::{Dialect, ToolOutput, tool};
@@ -104,7 +104,7 @@ fn read(lbx: &mut LbxClient<'_>, request: ReadRequest) -> Result<ToolOutput, Err
             return Ok(ToolOutput { text, images, ..ToolOutput::default() });
         }
     };
-    says_past_end(lbx, &data);
+    drop_past_end_warning(lbx, &data);
     let bytes_max = lbx.max_bytes()?;
     let (mut content, shown) =
         numbered(lbx, &data, bytes_max, |number, line| format!("{number}: {}", without_cr(line)));
@@ -234,7 +234,7 @@ fn grep(lbx: &mut LbxClient<'_>, request: GrepRequest) -> Result<ToolOutput, Err
     let line = |found: &Value| format!("\n  Line {}: {}", number(found, "line"), match_text(found));
     let file = |matches: &[Value]| {
         let lines: String = matches.iter().map(line).collect();
-        format!("{}:{lines}", matches.first().map(shown).unwrap_or_default())
+        format!("{}:{lines}", matches.first().map(display).unwrap_or_default())
     };
     said.extend(["\n", &by_file(matches).map(file).collect::<Vec<_>>().join("\n\n")]);
     if flag(&data, "truncated") {

@@ -7,14 +7,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::client::{LbxClient, flag, list, number, shown, text};
+use super::client::{LbxClient, display, flag, list, number, text};
 use super::tool::{DialectTool, ToolOutput, tool};
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
 use crate::tools::{bash, patch};
 
 /// Result of a command.
-struct Ran {
+struct CommandResult {
     /// Output on stdout.
     stdout: String,
     /// Output on stderr.
@@ -31,7 +31,7 @@ struct Ran {
     seconds: f64,
 }
 
-impl Ran {
+impl CommandResult {
     /// Returns both outputs, stdout first, and the path of the rest.
     fn output(&self) -> String {
         let mut output = String::new();
@@ -44,7 +44,7 @@ impl Ran {
     }
 
     /// Returns a text about the command; it is an error if the command failed.
-    fn said(&self, text: String) -> ToolOutput {
+    fn command_output(&self, text: String) -> ToolOutput {
         ToolOutput { text, is_error: self.exit_code != 0 || self.timed_out, ..ToolOutput::default() }
     }
 }
@@ -57,10 +57,10 @@ fn run(
     folder: Option<&String>,
     timeout_ms: Option<u64>,
     why: Option<&String>,
-) -> Result<Ran, Error> {
+) -> Result<CommandResult, Error> {
     let asked = json!({ "command": command, "workdir": folder, "timeout_ms": timeout_ms, "why": why });
     let data = lbx.call::<bash::Bash>(asked)?;
-    Ok(Ran {
+    Ok(CommandResult {
         stdout: text(&data, "stdout").to_owned(),
         stderr: text(&data, "stderr").to_owned(),
         rest: data.get("output_file").map(|_| rest_of_output(&data)),
@@ -78,7 +78,7 @@ fn rest_of_output(data: &Value) -> String {
 }
 
 /// Command that continues after its call.
-struct Started {
+struct BackgroundCommand {
     /// Name of the job.
     job: String,
     /// File with the output.
@@ -91,11 +91,11 @@ fn start(
     command: &str,
     folder: Option<&String>,
     why: Option<&String>,
-) -> Result<Started, Error> {
+) -> Result<BackgroundCommand, Error> {
     let asked = json!({ "command": command, "workdir": folder, "why": why, "background": true });
     let data = lbx.call::<bash::Bash>(asked)?;
     let field = |name| text(&data, name).to_owned();
-    Ok(Started { job: field("job"), output_file: field("output_file") })
+    Ok(BackgroundCommand { job: field("job"), output_file: field("output_file") })
 }
 
 /// Runs a shell command, confined to the workspace.
@@ -135,10 +135,10 @@ fn bash(lbx: &mut LbxClient<'_>, request: BashRequest) -> Result<ToolOutput, Err
     Ok(match ran.exit_code {
         _ if ran.timed_out => {
             let limit = timeout.unwrap_or(120_000);
-            ran.said(format!("Command timed out after {limit}ms\n{output}"))
+            ran.command_output(format!("Command timed out after {limit}ms\n{output}"))
         }
         0 => output.into(),
-        code => ran.said(format!("Exit code {code}\n{output}")),
+        code => ran.command_output(format!("Exit code {code}\n{output}")),
     })
 }
 
@@ -243,7 +243,10 @@ impl<Command> ShellRequest<Command> {
         let limit = Some(self.timeout_ms.unwrap_or(CODEX_TIME_MS));
         let ran = run(lbx, script, self.workdir.as_ref(), limit, self.justification.as_ref())?;
         let (output, code) = (ran.output(), if ran.timed_out { 124 } else { ran.exit_code });
-        Ok(ran.said(format!("Exit code: {code}\nWall time: {:.1} seconds\nOutput:\n{output}", ran.seconds)))
+        Ok(ran.command_output(format!(
+            "Exit code: {code}\nWall time: {:.1} seconds\nOutput:\n{output}",
+            ran.seconds
+        )))
     }
 }
 
@@ -314,7 +317,7 @@ fn exec_command(lbx: &mut LbxClient<'_>, request: ExecCommandRequest) -> Result<
     let said = json!({
         "wall_time_seconds": ran.seconds, "exit_code": ran.exit_code, "output": ran.output()
     });
-    Ok(ran.said(said.to_string()))
+    Ok(ran.command_output(said.to_string()))
 }
 
 /// Runs a shell command as `bash -c`, confined to the workspace.
@@ -342,7 +345,8 @@ pub const RUN_SHELL_COMMAND: DialectTool = tool!(
 fn run_shell_command(lbx: &mut LbxClient<'_>, request: RunShellCommandRequest) -> Result<ToolOutput, Error> {
     let RunShellCommandRequest { command, description, dir_path, is_background } = request;
     if is_background {
-        let Started { job, output_file } = start(lbx, &command, dir_path.as_ref(), description.as_ref())?;
+        let BackgroundCommand { job, output_file } =
+            start(lbx, &command, dir_path.as_ref(), description.as_ref())?;
         return Ok(format!("Command moved to background (ID: {job}). Output: {output_file}").into());
     }
     let ran = run(lbx, &command, dir_path.as_ref(), None, description.as_ref())?;
@@ -432,7 +436,7 @@ pub fn apply_patch(lbx: &mut LbxClient<'_>, patch: &str, folder: Option<&Path>) 
             "delete" => 'D',
             _ => 'M',
         };
-        said.extend([format!("{letter} {}\n", shown(file))]);
+        said.extend([format!("{letter} {}\n", display(file))]);
     }
     Ok(said.into())
 }

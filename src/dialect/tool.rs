@@ -42,7 +42,7 @@ impl Dialect {
         // An error about the form of the request already uses the names of the family.
         let output = (tool.run)(lbx, request)?;
         output.map_err(|error| match &lbx.options.words {
-            Some(words) => error.in_words_of(words),
+            Some(words) => error.for_family(words),
             None => error,
         })
     }
@@ -51,7 +51,7 @@ impl Dialect {
     pub fn vocabulary(&'static self, tool: &'static DialectTool) -> Vocabulary {
         Vocabulary::new(|| {
             let mut names = BTreeMap::new();
-            collect_fields(&request::advertised(tool.schema()), &mut names);
+            collect_fields(&request::schema_for_callers(tool.schema()), &mut names);
             let listed = self.names.iter().chain(tool.fields);
             names.extend(listed.map(|(native, own)| ((*native).to_owned(), (*own).to_owned())));
             names
@@ -63,7 +63,7 @@ impl Dialect {
         let own = error.details().get(SAID).and_then(Value::as_str);
         let listed = self.error_texts.iter().find(|(kind, _)| *kind == error.kind());
         let said = own.map_or_else(
-            || filled(listed.map_or("{message}", |(_, text)| text), |part| part_of(error, request, part)),
+            || filled(listed.map_or("{message}", |(_, text)| text), |part| error_part(error, request, part)),
             str::to_owned,
         );
         bounded(self.error_frame.replace("{}", &said))
@@ -89,7 +89,7 @@ fn filled(template: &str, value: impl Fn(&str) -> String) -> String {
 
 /// Returns a part of the text of an error: `message` with the suggested action, `advice` alone, `count` and `lines` of
 /// the matches, or a field of the request; among several edits that of the one that failed.
-fn part_of(error: &Error, request: &Value, part: &str) -> String {
+fn error_part(error: &Error, request: &Value, part: &str) -> String {
     let detail = |name: &str| error.details().get(name);
     match part {
         "message" => format!("{}. {}", error.message().trim_end_matches('.'), error.suggested_action()),
@@ -283,7 +283,7 @@ mod tests {
         let claude = find("claude").unwrap();
         let words = claude.vocabulary(claude.tool("Grep").unwrap());
         let said = |message: Message, advice: Message| {
-            let error = Error::new(ErrorKind::NotFound, message).suggest(advice).in_words_of(&words);
+            let error = Error::new(ErrorKind::NotFound, message).suggest(advice).for_family(&words);
             (error.message().to_owned(), error.suggested_action().to_owned())
         };
         let (message, advice) = said(

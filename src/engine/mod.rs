@@ -19,13 +19,13 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use change::Locked;
+use change::LockedState;
 use policy::Policy;
 use rustix::fs::Stat;
 use snapshot::Store;
-use store::audit::{self, AuditFile, Durable};
+use store::audit::{self, AuditFile, Durability};
 use store::calls::{CallSum, Delivery};
-use store::session::{Lines, ReadRecord, SessionId, SessionState};
+use store::session::{LineSet, ReadRecord, SessionId, SessionState};
 use store::state::State;
 use workspace::path::WorkspacePath;
 use workspace::{Workspace, fs};
@@ -88,7 +88,7 @@ pub struct Engine {
     /// Repository that the call has opened while it waited for the lock.
     early_store: RefCell<Option<Box<Store>>>,
     /// Locks that the call has taken for its change before it begins.
-    early_locks: Option<Locked>,
+    early_locks: Option<LockedState>,
     /// Direct commands that ran when the call took the lock, by the names of their marks.
     direct: Vec<String>,
     /// Read marks for what the response shows.
@@ -117,11 +117,16 @@ pub struct CallNotes {
 impl Engine {
     /// Creates an engine for one call of `session` in `workspace`, with default settings.
     pub fn new(workspace: Workspace, session: SessionId, control: Control) -> Self {
-        Self::under(Policy::default(), workspace, session, control)
+        Self::with_policy(Policy::default(), workspace, session, control)
     }
 
     /// Creates an engine under a policy.
-    pub fn under(policy: Policy, mut workspace: Workspace, session: SessionId, control: Control) -> Self {
+    pub fn with_policy(
+        policy: Policy,
+        mut workspace: Workspace,
+        session: SessionId,
+        control: Control,
+    ) -> Self {
         workspace.set_lock_wait(policy.lock_wait());
         Self {
             workspace,
@@ -187,12 +192,12 @@ impl Engine {
     }
 
     /// Makes the call count as another session's, whose changes it acts on.
-    pub fn act_for(&mut self, session: SessionId) {
+    pub fn count_for_session(&mut self, session: SessionId) {
         self.session = session;
     }
 
     /// Sets whether a person reads the response, who pays for no byte of it.
-    pub fn set_for_a_person(&mut self, is_for_a_person: bool) {
+    pub fn set_reader_is_person(&mut self, is_for_a_person: bool) {
         self.is_for_a_person = is_for_a_person;
     }
 
@@ -241,7 +246,7 @@ impl Engine {
 
     /// Notes the caller's reason for the change.
     pub fn note_why(&mut self, why: Option<&str>) {
-        self.why = why.map(audit::short_why);
+        self.why = why.map(audit::cut_reason);
     }
 
     /// Returns true if the call has changed anything.
@@ -275,7 +280,7 @@ impl Engine {
         state: &State,
         tool: &str,
         refusal: Option<&Error>,
-    ) -> Option<audit::Pending> {
+    ) -> Option<audit::PendingRecord> {
         let record = self.record_of(tool, refusal)?;
         match audit::begin(state, &record) {
             Ok(pending) => Some(pending),
@@ -288,12 +293,12 @@ impl Engine {
 
     /// Returns how durable an audit record must be: that of a change is synced before the response, unless the policy
     /// says otherwise.
-    fn durable(&self, is_of_change: bool) -> Durable {
-        if is_of_change && self.policy().is_durable() { Durable::Yes } else { Durable::No }
+    fn durable(&self, is_of_change: bool) -> Durability {
+        if is_of_change && self.policy().is_durable() { Durability::Yes } else { Durability::No }
     }
 
     /// Adds a written record to the audit log once it is on disk; returns true if it is.
-    pub fn end_audit(&mut self, state: &State, pending: Option<audit::Pending>) -> bool {
+    pub fn end_audit(&mut self, state: &State, pending: Option<audit::PendingRecord>) -> bool {
         let Some(pending) = pending else { return false };
         let ended = pending.end(state, self.durable(true));
         let is_ended = ended.is_ok();
@@ -343,7 +348,7 @@ impl Engine {
     }
 
     /// Leaves the call out of the counts.
-    pub fn leave_uncounted(&mut self) {
+    pub fn exclude_from_counts(&mut self) {
         self.counted_in = None;
     }
 
@@ -355,7 +360,7 @@ impl Engine {
     /// Adds a warning to a call that succeeds.
     pub fn warn(&mut self, warning: impl Into<Message>) {
         let warning = warning.into();
-        let known = self.words.as_ref().and_then(|words| warning.known_to(words));
+        let known = self.words.as_ref().and_then(|words| warning.sentences_for(words));
         let warning = known.unwrap_or_else(|| warning.into_plain());
         if !self.warnings.contains(&warning) {
             self.warnings.push(warning);
@@ -376,7 +381,7 @@ impl Engine {
 
     /// Notes that lines of a file were shown, so that the caller may change it.
     pub fn mark_shown(&mut self, path: &WorkspacePath, sha256: Sha256, stat: &Stat, lines: &[(u64, u64)]) {
-        let mut shown = Lines::default();
+        let mut shown = LineSet::default();
         lines.iter().for_each(|&(first, last)| shown.add(first, last));
         let mark = ReadRecord::of_everything(path.clone(), sha256, fs::size_of(stat), 0);
         self.seen.push(ReadRecord { lines: shown, ..mark });

@@ -12,7 +12,7 @@ use super::connection::Connection;
 use super::message::RESULT_BYTES_MAX;
 use crate::app::options::{Options, Results};
 use crate::app::remote::{CallResult, Remote};
-use crate::app::{Ask, Proposal, consent_unseen};
+use crate::app::{AskPerson, Proposal, ask_consent_by_request};
 use crate::control::{Control, Progress};
 use crate::dialect::client::LbxClient;
 use crate::dialect::{Dialect, DialectTool, Media, ToolOutput};
@@ -30,7 +30,7 @@ use crate::search::page::json_bytes;
 use crate::text::escaped;
 use crate::tools::fork::Fork;
 use crate::tools::read::Read;
-use crate::tools::{Answered, Effect, Image, Reply, Text, Tool as _, ToolEntry};
+use crate::tools::{CallOutcome, Effect, Image, Reply, Text, Tool as _, ToolEntry};
 
 /// Largest payload in bytes, also for requests that want more. A structured result holds its payload twice, once
 /// escaped twice; with this limit, every text fits into a message.
@@ -41,14 +41,14 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Tool that is called.
 #[derive(Clone, Copy)]
-pub enum Target {
+pub enum CallTarget {
     /// Tool of lbx.
     Native(&'static ToolEntry),
     /// Tool of a model family.
     Foreign(&'static Dialect, &'static DialectTool),
 }
 
-impl Target {
+impl CallTarget {
     /// Returns the name of the tool.
     pub const fn name(self) -> &'static str {
         match self {
@@ -71,7 +71,7 @@ impl Target {
         match self {
             Self::Native(_) => ToolResult::refused(error, &outcome, results),
             Self::Foreign(dialect, _) => {
-                ToolResult::said_error(dialect.words_of(error, &Value::Null), &outcome)
+                ToolResult::family_error(dialect.words_of(error, &Value::Null), &outcome)
             }
         }
     }
@@ -80,7 +80,7 @@ impl Target {
 /// A call to be made.
 pub struct ToolCall<'a> {
     /// The tool.
-    pub target: Target,
+    pub target: CallTarget,
     /// Its arguments.
     pub arguments: Map<String, Value>,
     /// Workspace root, from which paths start; each call opens it again, since a folder may be replaced while the
@@ -93,14 +93,14 @@ pub struct ToolCall<'a> {
     /// Control, which cancels the call.
     pub control: Control,
     /// Callback that asks a person before each change.
-    pub ask: Option<&'a Ask<'a>>,
+    pub ask: Option<&'a AskPerson<'a>>,
 }
 
 impl ToolCall<'_> {
     /// Makes the call; returns the work that ends with the result. A cancelled call stops at its next check.
     pub fn run(self) -> (ToolResult, Vec<Delivery>) {
         match self.target {
-            Target::Native(tool) => {
+            CallTarget::Native(tool) => {
                 let (results, warning) = (self.results, self.root.warning.clone());
                 let made = without_panic(|| self.called(tool));
                 let CallResult { answered, mut outcome, delivery } = made.unwrap_or_else(CallResult::refused);
@@ -114,7 +114,7 @@ impl ToolCall<'_> {
                 cut.into_iter().for_each(Delivery::revoke);
                 (result, shown)
             }
-            Target::Foreign(dialect, tool) => self.foreign(dialect, tool),
+            CallTarget::Foreign(dialect, tool) => self.foreign(dialect, tool),
         }
     }
 
@@ -125,19 +125,19 @@ impl ToolCall<'_> {
         let mut fields = request.clone();
         let options = with_forks(options, &root, &fields);
         let options = match options.with_call_fields_of(&mut fields) {
-            Ok(options) => options.in_words_of(dialect.vocabulary(tool)),
+            Ok(options) => options.for_family(dialect.vocabulary(tool)),
             Err(error) => {
                 let text = dialect.words_of(&error, &request);
-                return (ToolResult::said_error(text, &CallNotes::default()), Vec::new());
+                return (ToolResult::family_error(text, &CallNotes::default()), Vec::new());
             }
         };
         let open = || workspace_of(&options, &root);
-        let mut lbx = LbxClient::new(&open, &options, control).asking(ask);
+        let mut lbx = LbxClient::new(&open, &options, control).with_confirmation(ask);
         let said = without_panic(|| dialect.call(tool, &mut lbx, fields));
         lbx.outcome.warnings.extend(root.warning.clone());
         let mut result = match said {
-            Ok(said) => ToolResult::said(said, &lbx.outcome, results),
-            Err(error) => ToolResult::said_error(dialect.words_of(&error, &request), &lbx.outcome),
+            Ok(said) => ToolResult::family_result(said, &lbx.outcome, results),
+            Err(error) => ToolResult::family_error(dialect.words_of(&error, &request), &lbx.outcome),
         };
         if !result.is_error {
             result
@@ -164,13 +164,13 @@ impl ToolCall<'_> {
         }
         if let Some(remote) = Remote::of(&options)? {
             if let Some(ask) = ask {
-                consent_unseen(ask, tool, &request, &options)?;
+                ask_consent_by_request(ask, tool, &request, &options)?;
             }
             return remote.call(tool, &request, &options, &control);
         }
         let open = || workspace_of(&options, &root);
         let change = Proposal { open: &open, tool, request: &request, options: &options, control: &control };
-        let call = change.agreed(ask)?;
+        let call = change.ask_consent(ask)?;
         Ok(call.run_with(|engine| (tool.run_json)(engine, request)))
     }
 }
@@ -249,16 +249,16 @@ fn bound_payload(request: &mut Value, results: Results) {
 }
 
 /// Reports the progress of a call to the client.
-struct Reporter {
+struct ProgressReporter {
     /// Progress sent so far.
-    count: Count,
+    count: ProgressSum,
     /// Time of the next notification at the earliest.
     next: Instant,
 }
 
-impl Reporter {
+impl ProgressReporter {
     /// Returns the parameters of a notification if the progress is new, and not too soon after the last one.
-    fn told(&mut self, token: &Value, progress: Progress, line: &str) -> Option<Value> {
+    fn progress_params(&mut self, token: &Value, progress: Progress, line: &str) -> Option<Value> {
         let now = Instant::now();
         let progress = self.count.add(progress);
         if progress.done <= self.count.told || now < self.next {
@@ -278,11 +278,11 @@ impl Reporter {
 
 /// Returns a control for a call of a client that wants its progress.
 pub fn reporting(control: Control, connection: &Arc<Connection>, token: Value) -> Control {
-    let reporter = Mutex::new(Reporter { count: Count::default(), next: Instant::now() });
+    let reporter = Mutex::new(ProgressReporter { count: ProgressSum::default(), next: Instant::now() });
     let connection = Arc::clone(connection);
     control.reporting_to(Arc::new(move |progress, line| {
         let mut reporter = reporter.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(params) = reporter.told(&token, progress, line) {
+        if let Some(params) = reporter.progress_params(&token, progress, line) {
             connection.notify("notifications/progress", &params);
         }
     }))
@@ -290,7 +290,7 @@ pub fn reporting(control: Control, connection: &Arc<Connection>, token: Value) -
 
 /// Sums the progress of a call over its parts, each of which counts from 0: the numbers that a client gets must grow.
 #[derive(Debug, Default)]
-struct Count {
+struct ProgressSum {
     /// Sum of the parts that have ended.
     before: u64,
     /// Progress of the current part.
@@ -299,7 +299,7 @@ struct Count {
     told: u64,
 }
 
-impl Count {
+impl ProgressSum {
     /// Returns the total progress when a part is at `progress`.
     fn add(&mut self, progress: Progress) -> Progress {
         if progress.done <= self.now / 2 {
@@ -336,7 +336,7 @@ impl ToolResult {
     }
 
     /// Returns the result of a call.
-    fn of(answered: Answered, outcome: &CallNotes, results: Results) -> Self {
+    fn of(answered: CallOutcome, outcome: &CallNotes, results: Results) -> Self {
         let result = answered.and_then(|mut reply| {
             // Each image is in a block of its own, and only there.
             let images = reply.take_images();
@@ -362,7 +362,7 @@ impl ToolResult {
 
     /// Returns the payload as text, and in a second block the notes that the CLI writes to stderr.
     fn text(reply: &dyn Reply, outcome: &CallNotes) -> Self {
-        let mut text = Text::of_fields().of_a_dry_run(outcome.dry_run);
+        let mut text = Text::of_fields().as_dry_run(outcome.dry_run);
         reply.text(&mut text);
         let mut notes = text.notes;
         notes.extend(outcome.warnings.iter().map(|warning| format!("warning: {}", escaped::line(warning))));
@@ -385,7 +385,7 @@ impl ToolResult {
     fn refused(error: &Error, outcome: &CallNotes, results: Results) -> Self {
         /// Error with its fields in a good order for a model.
         #[derive(Serialize)]
-        struct InOrder<'a> {
+        struct OrderedError<'a> {
             #[serde(flatten)]
             refusal: Refusal<'a>,
             #[serde(flatten)]
@@ -395,7 +395,8 @@ impl ToolResult {
             Results::Json => {
                 let outcome = with_outcome(Value::Object(Map::new()), outcome);
                 // Text, and maps with text keys, always serialize.
-                serde_json::to_string(&InOrder { refusal: Refusal::from(error), outcome }).unwrap_or_default()
+                serde_json::to_string(&OrderedError { refusal: Refusal::from(error), outcome })
+                    .unwrap_or_default()
             }
             Results::Text => in_words(error, outcome),
         };
@@ -403,7 +404,7 @@ impl ToolResult {
     }
 
     /// Returns the result of a model family's tool: its text, its images, and the warnings of the call.
-    fn said(said: ToolOutput, outcome: &CallNotes, results: Results) -> Self {
+    fn family_result(said: ToolOutput, outcome: &CallNotes, results: Results) -> Self {
         let mut blocks = Vec::new();
         if !said.text.is_empty() || said.images.is_empty() && said.media.is_empty() {
             blocks.push(text_block(said.text));
@@ -423,13 +424,13 @@ impl ToolResult {
                 } else {
                     ErrorKind::TooLarge.suggested_action()
                 };
-                Self::said_error(format!("{}. {advice}", error.message()), outcome)
+                Self::family_error(format!("{}. {advice}", error.message()), outcome)
             }
         }
     }
 
     /// Returns the error result of a model family's tool.
-    fn said_error(text: String, outcome: &CallNotes) -> Self {
+    fn family_error(text: String, outcome: &CallNotes) -> Self {
         Self::new(std::iter::once(text_block(text)).chain(warnings(outcome)).collect(), true)
     }
 
@@ -550,11 +551,11 @@ fn bytes_at_most(value: &Value) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Count, Progress};
+    use super::{Progress, ProgressSum};
 
     #[test]
     fn progress_numbers_never_decrease() {
-        let mut count = Count::default();
+        let mut count = ProgressSum::default();
         let steps = [(1, None), (5, None), (4, None), (2, Some(3)), (3, Some(3)), (1, None)];
         let told = steps.map(|(done, total)| count.add(Progress { done, total }));
         let numbers = told.map(|progress| (progress.done, progress.total));

@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::ClientRoots;
-use super::connection::{Connection, Deliveries, Unanswered};
+use super::connection::{Connection, Deliveries, RequestFailure};
 use crate::control::{Control, cancelled};
 use crate::engine::workspace::{Workspace, must_be_meant};
 use crate::error::{Error, ErrorKind};
@@ -37,7 +37,7 @@ const CANNOT_ASK: &str =
 
 /// Description of a client, by its handshake or by a request.
 #[derive(Debug, Clone, Default)]
-pub struct Caller {
+pub struct ClientInfo {
     /// Name that the client has for itself.
     pub name: Option<String>,
     /// Its capabilities.
@@ -46,7 +46,7 @@ pub struct Caller {
     pub revision: String,
 }
 
-impl Caller {
+impl ClientInfo {
     /// Returns true if the revision has no handshake, and no requests of the server.
     pub fn is_stateless(&self) -> bool {
         self.revision.as_str() >= STATELESS
@@ -68,7 +68,7 @@ impl Caller {
 /// The client of one request.
 pub struct Client<'a> {
     /// Its description.
-    pub caller: Caller,
+    pub caller: ClientInfo,
     /// Connection to it.
     pub connection: &'a Connection,
     /// Control of the request.
@@ -80,7 +80,7 @@ pub struct Client<'a> {
 }
 
 /// The workspace of a server: the configured one, else the client's first root.
-pub struct Root {
+pub struct ServerRoot {
     /// Workspace found where the server was started.
     own: PathBuf,
     /// True if the command line names it, so that the client's roots do not count.
@@ -130,7 +130,7 @@ impl ChosenRoot {
     }
 }
 
-impl Root {
+impl ServerRoot {
     /// Creates a root from the workspace found at the start.
     pub fn new(own: PathBuf, is_named: bool) -> Self {
         Self { used: Mutex::new([own.clone()].into()), own, is_named, current: Mutex::default() }
@@ -188,7 +188,7 @@ impl Root {
 
 impl ClientRoots {
     /// Clears the warning after a response has shown it.
-    pub fn set_told(&self) {
+    pub fn clear_warning(&self) {
         if let Some(root) = &mut self.lock().chosen {
             root.warning = None;
         }
@@ -207,14 +207,14 @@ impl Client<'_> {
         } else {
             let id = *question.get_or_insert_with(|| self.connection.request("roots/list", None));
             let answer = self.connection.answer_to(id, ROOTS_TIME_MAX, self.control);
-            if !matches!(answer, Err(Unanswered::Timeout | Unanswered::Cancelled)) {
+            if !matches!(answer, Err(RequestFailure::Timeout | RequestFailure::Cancelled)) {
                 *question = None;
             }
             match answer {
                 Ok(answer) => Ok(answer),
-                Err(Unanswered::Refused(error)) => Err(error.message),
-                Err(Unanswered::Cancelled) => Err("the call was cancelled".to_owned()),
-                Err(Unanswered::Timeout) => {
+                Err(RequestFailure::Refused(error)) => Err(error.message),
+                Err(RequestFailure::Cancelled) => Err("the call was cancelled".to_owned()),
+                Err(RequestFailure::Timeout) => {
                     let seconds = ROOTS_TIME_MAX.as_secs();
                     return Err(format!("the client did not name its roots within {seconds} s"));
                 }
@@ -296,13 +296,13 @@ impl<'a> Person<'a> {
         let answer = connection.ask("elicitation/create", Some(&form(text)), PERSON_TIME_MAX, control);
         self.questions.fetch_sub(1, Ordering::Relaxed);
         match answer {
-            Ok(answer) => agreed(Some(&answer)),
-            Err(Unanswered::Timeout) => {
+            Ok(answer) => check_consent(Some(&answer)),
+            Err(RequestFailure::Timeout) => {
                 let seconds = PERSON_TIME_MAX.as_secs();
                 Err(denied(&format!("nobody answered within {seconds} s whether this change is allowed")))
             }
-            Err(Unanswered::Cancelled) => Err(cancelled()),
-            Err(Unanswered::Refused(error)) => {
+            Err(RequestFailure::Cancelled) => Err(cancelled()),
+            Err(RequestFailure::Refused(error)) => {
                 Err(denied(&format!("the person could not be asked: {}", error.message)))
             }
         }
@@ -314,7 +314,7 @@ impl<'a> Person<'a> {
     fn ask_by_answer(&self, text: &str) -> Result<(), Error> {
         let asked = Sha256::of(format!("{}\n{text}", self.call).as_bytes()).to_hex();
         if self.state.as_ref() == Some(&asked) {
-            return agreed(self.answer.as_ref());
+            return check_consent(self.answer.as_ref());
         }
         let request = json!({ "method": "elicitation/create", "params": form(text) });
         *self.question.lock().unwrap_or_else(PoisonError::into_inner) = Some(json!({
@@ -325,7 +325,7 @@ impl<'a> Person<'a> {
 }
 
 /// Returns an error unless the answer to a question is a consent.
-fn agreed(answer: Option<&Value>) -> Result<(), Error> {
+fn check_consent(answer: Option<&Value>) -> Result<(), Error> {
     match answer.and_then(|answer| answer.get("action")).and_then(Value::as_str) {
         Some("accept") => Ok(()),
         Some("decline" | "cancel") => Err(denied("the person refused this change")),

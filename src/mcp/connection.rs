@@ -16,9 +16,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 
 use super::ClientRoots;
-use super::message::{self, INTERNAL_ERROR, Id, Line, Lines, Message, Parsed, Refusal, Request, RpcError};
-use super::queue::{Batches, Call, MESSAGES_MAX, Queue, Turn};
-use crate::cli::output::Patient;
+use super::message::{
+    self, INTERNAL_ERROR, InvalidMessage, LineContent, LineReader, Message, ReadLine, Request, RequestId,
+    RpcError,
+};
+use super::queue::{Batches, CallQueue, MESSAGES_MAX, OrderingRule, QueuedCall};
+use crate::cli::output::BlockingWriter;
 use crate::control::Control;
 use crate::engine::store::calls::Delivery;
 use crate::error::without_panic;
@@ -46,20 +49,25 @@ const FLUSH_TIME_MAX: Duration = Duration::from_secs(2);
 const IDLE_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Result of a request.
-pub type Answer = Result<Value, RpcError>;
+pub type RequestResult = Result<Value, RpcError>;
 
 /// Handles the messages of a client.
 pub trait Service: Send + Sync + 'static {
     /// Returns true if the agreed revision has batches.
     fn has_batches(&self) -> bool;
     /// Answers a request that costs nothing, and begins or keeps up the connection; returns `None` for any other.
-    fn answer_at_once(&self, request: &Request) -> Option<Answer>;
+    fn answer_at_once(&self, request: &Request) -> Option<RequestResult>;
     /// Returns the ordering rule for a request.
-    fn turn(&self, request: &Request) -> Turn;
+    fn ordering_rule(&self, request: &Request) -> OrderingRule;
     /// Returns the roots of the client for a request that comes now.
     fn roots(&self) -> Arc<ClientRoots>;
     /// Answers a request; adds the work that ends with the response.
-    fn answer(&self, connection: &Arc<Connection>, call: Call, deliveries: &Deliveries) -> Answer;
+    fn answer(
+        &self,
+        connection: &Arc<Connection>,
+        call: QueuedCall,
+        deliveries: &Deliveries,
+    ) -> RequestResult;
     /// Handles a notification.
     fn notice(&self, method: &str);
 }
@@ -76,7 +84,7 @@ impl Deliveries {
 }
 
 /// Reason why a request of the server has no result.
-pub enum Unanswered {
+pub enum RequestFailure {
     /// The client refused it.
     Refused(RpcError),
     /// The client did not answer in time.
@@ -88,7 +96,7 @@ pub enum Unanswered {
 /// The state that all threads share.
 pub struct Connection {
     /// Messages and calls.
-    state: Mutex<State>,
+    state: Mutex<ConnectionState>,
     /// Signal that a call may begin.
     begun: Condvar,
     /// Signal that there is a message to write.
@@ -103,17 +111,17 @@ pub struct Connection {
 
 /// Messages and calls.
 #[derive(Default)]
-struct State {
+struct ConnectionState {
     /// Calls that run or wait for their turn.
-    queue: Queue,
+    queue: CallQueue,
     /// Calls that a thread is about to make.
-    ready: VecDeque<Call>,
+    ready: VecDeque<QueuedCall>,
     /// Number of threads without a call.
     idle: usize,
     /// Unanswered batches.
     batches: Batches,
     /// Requests of the server, with the answers that nobody has taken yet.
-    asked: BTreeMap<i64, Option<Answer>>,
+    asked: BTreeMap<i64, Option<RequestResult>>,
     /// Id of the server's next request.
     next_id: i64,
     /// Lines to write.
@@ -132,7 +140,7 @@ struct State {
     is_broken: bool,
 }
 
-impl State {
+impl ConnectionState {
     /// Returns true if the client has read most of its messages.
     const fn is_read(&self) -> bool {
         self.unsent < UNSENT_BYTES_MAX
@@ -153,18 +161,18 @@ impl State {
 impl Connection {
     /// Creates a connection with at most `calls_max` calls at once.
     fn new(waker: UnixStream, calls_max: usize) -> Self {
-        let state = State { queue: Queue::new(calls_max), ..State::default() };
+        let state = ConnectionState { queue: CallQueue::new(calls_max), ..ConnectionState::default() };
         let (begun, posted, replied, changed) = <(Condvar, Condvar, Condvar, Condvar)>::default();
         Self { state: Mutex::new(state), begun, posted, replied, changed, waker }
     }
 
     /// Locks the state.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ConnectionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Queues a line for the client.
-    fn post(&self, state: &mut State, line: Vec<u8>) {
+    fn post(&self, state: &mut ConnectionState, line: Vec<u8>) {
         if !state.is_broken {
             state.unsent += line.len() + UNSENT_MESSAGE_BYTES;
             state.posted += 1;
@@ -174,7 +182,13 @@ impl Connection {
     }
 
     /// Sends the response to a request. Its marks stay if it joins a batch that is not complete.
-    fn respond(&self, state: &mut State, id: &Id, answer: &Answer, shown: Vec<Delivery>) {
+    fn respond(
+        &self,
+        state: &mut ConnectionState,
+        id: &RequestId,
+        answer: &RequestResult,
+        shown: Vec<Delivery>,
+    ) {
         if let Some(line) = state.batches.answered(id, message::response_line(id, answer)) {
             self.post(state, line);
             state.unread.push_back((state.posted, shown));
@@ -195,7 +209,7 @@ impl Connection {
         let id = state.next_id;
         state.next_id += 1;
         state.asked.insert(id, None);
-        self.post(&mut state, message::request_line(Some(&Id::Number(id)), method, params));
+        self.post(&mut state, message::request_line(Some(&RequestId::Number(id)), method, params));
         self.changed.notify_all();
         id
     }
@@ -209,18 +223,19 @@ impl Connection {
     ///
     /// # Errors
     /// As [`Self::ask`].
-    pub fn answer_to(&self, id: i64, time_max: Duration, control: &Control) -> Result<Value, Unanswered> {
-        let is_open =
-            |state: &mut State| state.asked.get(&id).is_some_and(Option::is_none) && !control.is_cancelled();
+    pub fn answer_to(&self, id: i64, time_max: Duration, control: &Control) -> Result<Value, RequestFailure> {
+        let is_open = |state: &mut ConnectionState| {
+            state.asked.get(&id).is_some_and(Option::is_none) && !control.is_cancelled()
+        };
         let waited = self.replied.wait_timeout_while(self.state(), time_max, is_open);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
         match state.asked.get_mut(&id).and_then(Option::take) {
             Some(answer) => {
                 state.asked.remove(&id);
-                answer.map_err(Unanswered::Refused)
+                answer.map_err(RequestFailure::Refused)
             }
-            None if control.is_cancelled() => Err(Unanswered::Cancelled),
-            None => Err(Unanswered::Timeout),
+            None if control.is_cancelled() => Err(RequestFailure::Cancelled),
+            None => Err(RequestFailure::Timeout),
         }
     }
 
@@ -235,13 +250,13 @@ impl Connection {
         params: Option<&Value>,
         time_max: Duration,
         control: &Control,
-    ) -> Result<Value, Unanswered> {
+    ) -> Result<Value, RequestFailure> {
         let id = self.request(method, params);
         let answer = self.answer_to(id, time_max, control);
         let reason = match &answer {
-            Ok(_) | Err(Unanswered::Refused(_)) => return answer,
-            Err(Unanswered::Cancelled) => "the call was cancelled",
-            Err(Unanswered::Timeout) => "no answer in time",
+            Ok(_) | Err(RequestFailure::Refused(_)) => return answer,
+            Err(RequestFailure::Cancelled) => "the call was cancelled",
+            Err(RequestFailure::Timeout) => "no answer in time",
         };
         let mut state = self.state();
         state.asked.remove(&id);
@@ -281,7 +296,7 @@ impl Connection {
     }
 
     /// Waits until something holds, at most for a time.
-    fn wait_at_most(&self, time: Duration, holds: impl Fn(&State) -> bool) {
+    fn wait_at_most(&self, time: Duration, holds: impl Fn(&ConnectionState) -> bool) {
         drop(self.changed.wait_timeout_while(self.state(), time, |state| !holds(state)));
     }
 
@@ -313,11 +328,11 @@ pub fn serve<S: Service>(service: Arc<S>, calls_max: usize) -> io::Result<()> {
         signal_hook::low_level::pipe::register(signal, waker.try_clone()?)?;
     }
     let connection = Arc::new(Connection::new(waker, calls_max));
-    let serving = Arc::new(Serving { connection, service });
+    let serving = Arc::new(ConnectionService { connection, service });
     let (reader, writer) = (Arc::clone(&serving), Arc::clone(&serving));
     let stdin = unbuffered(io::stdin())?;
     std::thread::Builder::new().name("reader".to_owned()).spawn(move || {
-        reader.read(Lines::new(BufReader::with_capacity(BUFFER_BYTES, stdin), MESSAGE_BYTES_MAX));
+        reader.read(LineReader::new(BufReader::with_capacity(BUFFER_BYTES, stdin), MESSAGE_BYTES_MAX));
         reader.connection.close();
     })?;
     let stdout = unbuffered(io::stdout())?;
@@ -329,8 +344,8 @@ pub fn serve<S: Service>(service: Arc<S>, calls_max: usize) -> io::Result<()> {
 }
 
 /// Returns stdin or stdout without a buffer.
-fn unbuffered(stream: impl AsFd) -> io::Result<Patient<File>> {
-    Ok(Patient(stream.as_fd().try_clone_to_owned()?.into()))
+fn unbuffered(stream: impl AsFd) -> io::Result<BlockingWriter<File>> {
+    Ok(BlockingWriter(stream.as_fd().try_clone_to_owned()?.into()))
 }
 
 /// Returns true if the client has closed its end of stdin, even if unread bytes are left.
@@ -342,30 +357,36 @@ fn has_hung_up() -> bool {
 }
 
 /// A connection, and what handles its messages.
-struct Serving<S> {
+struct ConnectionService<S> {
     /// The connection.
     connection: Arc<Connection>,
     /// The handler.
     service: Arc<S>,
 }
 
-impl<S: Service> Serving<S> {
+impl<S: Service> ConnectionService<S> {
     /// Reads messages until the client sends no more, and lets the last calls end by themselves for a while.
-    fn read(self: &Arc<Self>, mut lines: Lines<impl BufRead>) {
+    fn read(self: &Arc<Self>, mut lines: LineReader<impl BufRead>) {
         let connection = &self.connection;
         while connection.may_be_read() {
             let (parsed, bytes) = match lines.read() {
-                Line::Whole(line) if line.trim_ascii().is_empty() => continue,
-                Line::Whole(line) => (message::parse(&line), line.len()),
-                Line::TooLong(id) => {
-                    (Err(Refusal::new(id, format!("the message has more than {MESSAGE_BYTES_MAX} bytes"))), 0)
-                }
-                Line::End => break,
+                ReadLine::Whole(line) if line.trim_ascii().is_empty() => continue,
+                ReadLine::Whole(line) => (message::parse(&line), line.len()),
+                ReadLine::TooLong(id) => (
+                    Err(InvalidMessage::new(
+                        id,
+                        format!("the message has more than {MESSAGE_BYTES_MAX} bytes"),
+                    )),
+                    0,
+                ),
+                ReadLine::End => break,
             };
             let mut state = connection.state();
             let taken = match parsed {
-                Ok(Parsed::One(message)) => self.take(&mut state, message, bytes),
-                Ok(Parsed::Batch(messages)) => self.take_batch(&mut state, messages, bytes).map(|()| None),
+                Ok(LineContent::One(message)) => self.handle_message(&mut state, message, bytes),
+                Ok(LineContent::Batch(messages)) => {
+                    self.take_batch(&mut state, messages, bytes).map(|()| None)
+                }
                 Err(refusal) => Err(refusal),
             };
             match taken {
@@ -382,15 +403,15 @@ impl<S: Service> Serving<S> {
     ///
     /// # Errors
     /// Returns the response to a rejected message.
-    fn take(
+    fn handle_message(
         &self,
-        state: &mut State,
+        state: &mut ConnectionState,
         message: Message,
         bytes: usize,
-    ) -> Result<Option<(Id, Answer)>, Refusal> {
+    ) -> Result<Option<(RequestId, RequestResult)>, InvalidMessage> {
         match message {
             Message::Request(request) if state.queue.is_in_use(&request.id) => {
-                return Err(Refusal::of_id_in_use(request.id));
+                return Err(InvalidMessage::of_id_in_use(request.id));
             }
             Message::Request(request) => {
                 if let Some(answer) = self.service.answer_at_once(&request) {
@@ -401,8 +422,8 @@ impl<S: Service> Serving<S> {
                         "too many calls wait for earlier ones; this one was not made: send it again later";
                     return Ok(Some((request.id, Err(RpcError::new(INTERNAL_ERROR, full)))));
                 }
-                let turn = self.service.turn(&request);
-                state.queue.hold(request, bytes, turn, self.service.roots());
+                let turn = self.service.ordering_rule(&request);
+                state.queue.queue_request(request, bytes, turn, self.service.roots());
             }
             Message::Notification { method, mut params } if method == "notifications/cancelled" => {
                 let id = params.remove("requestId").map(serde_json::from_value);
@@ -415,7 +436,7 @@ impl<S: Service> Serving<S> {
                 }
             }
             Message::Notification { method, .. } => self.service.notice(&method),
-            Message::Response { id: Some(Id::Number(id)), result } => {
+            Message::Response { id: Some(RequestId::Number(id)), result } => {
                 if let Some(answer) = state.asked.get_mut(&id) {
                     *answer = Some(result);
                     self.connection.replied.notify_all();
@@ -432,15 +453,15 @@ impl<S: Service> Serving<S> {
     /// Returns the response to a batch that is rejected whole.
     fn take_batch(
         &self,
-        state: &mut State,
-        messages: Vec<Result<Message, Refusal>>,
+        state: &mut ConnectionState,
+        messages: Vec<Result<Message, InvalidMessage>>,
         bytes: usize,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), InvalidMessage> {
         if !self.service.has_batches() {
-            return Err(Refusal::of_batch("this protocol revision has no batches"));
+            return Err(InvalidMessage::of_batch("this protocol revision has no batches"));
         }
         if messages.len() > MESSAGES_MAX {
-            return Err(Refusal::of_batch(&format!("a batch has at most {MESSAGES_MAX} messages")));
+            return Err(InvalidMessage::of_batch(&format!("a batch has at most {MESSAGES_MAX} messages")));
         }
         let (mut waiting, mut answers, mut errors) = (HashSet::new(), Vec::new(), Vec::new());
         let bytes_each = bytes / messages.len().max(1);
@@ -450,8 +471,8 @@ impl<S: Service> Serving<S> {
                 _ => None,
             };
             let taken = match id.clone().filter(|id| waiting.contains(id)) {
-                Some(id) => Err(Refusal::of_id_in_use(id)),
-                None => message.and_then(|message| self.take(state, message, bytes_each)),
+                Some(id) => Err(InvalidMessage::of_id_in_use(id)),
+                None => message.and_then(|message| self.handle_message(state, message, bytes_each)),
             };
             match taken {
                 Ok(answer) => {
@@ -470,7 +491,7 @@ impl<S: Service> Serving<S> {
     }
 
     /// Begins the calls whose turn it is, unless the client reads no responses.
-    fn begin(self: &Arc<Self>, state: &mut State) {
+    fn begin(self: &Arc<Self>, state: &mut ConnectionState) {
         while state.is_read()
             && let Some(call) = state.queue.next()
         {
@@ -494,7 +515,7 @@ impl<S: Service> Serving<S> {
     }
 
     /// Ends a call; responds to it if the client waits for that.
-    fn end(&self, state: &mut State, number: u64, answer: &Answer, shown: Vec<Delivery>) {
+    fn end(&self, state: &mut ConnectionState, number: u64, answer: &RequestResult, shown: Vec<Delivery>) {
         state.steps += 1;
         if let Some(id) = state.queue.end(number) {
             self.connection.respond(state, &id, answer, shown);
@@ -537,7 +558,7 @@ impl<S: Service> Serving<S> {
     }
 
     /// Writes messages until the client reads no more, and then ends the connection.
-    fn write(self: &Arc<Self>, mut stdout: Patient<File>) {
+    fn write(self: &Arc<Self>, mut stdout: BlockingWriter<File>) {
         let connection = &self.connection;
         loop {
             let waited = connection.posted.wait_while(connection.state(), |state| state.outbox.is_empty());

@@ -150,7 +150,7 @@ pub fn prompt(
     name: &str,
     arguments: &BTreeMap<String, String>,
 ) -> Result<Value, RpcError> {
-    let prompt = Reference::Prompt { name: name.to_owned() };
+    let prompt = CompletionReference::Prompt { name: name.to_owned() };
     let unknown = arguments.keys().find(|argument| !takes(&prompt, argument));
     let text = match (name, unknown) {
         ("review" | "resume", Some(argument)) => {
@@ -196,7 +196,7 @@ fn review(lbx: &mut LbxClient<'_>, asked: Value) -> Result<String, Error> {
 /// A prompt or a resource whose argument is completed.
 #[derive(Deserialize)]
 #[serde(tag = "type")]
-pub enum Reference {
+pub enum CompletionReference {
     /// Prompt.
     #[serde(rename = "ref/prompt")]
     Prompt {
@@ -212,10 +212,10 @@ pub enum Reference {
 }
 
 /// Returns true if there is such a prompt or resource, with such an argument.
-pub fn takes(reference: &Reference, argument: &str) -> bool {
+pub fn takes(reference: &CompletionReference, argument: &str) -> bool {
     let (known, field, wanted) = match reference {
-        Reference::Prompt { name } => (prompts(), "name", name),
-        Reference::Resource { uri } => (templates(), "uriTemplate", uri),
+        CompletionReference::Prompt { name } => (prompts(), "name", name),
+        CompletionReference::Resource { uri } => (templates(), "uriTemplate", uri),
     };
     let known = known.as_array().into_iter().flatten().find(|known| known.get(field) == Some(&json!(wanted)));
     let arguments = known.and_then(|prompt| prompt.get("arguments")?.as_array()).into_iter().flatten();

@@ -32,14 +32,14 @@ pub const UNSUPPORTED_REVISION: i64 = -32022;
 /// Id of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged, try_from = "Value")]
-pub enum Id {
+pub enum RequestId {
     /// Number.
     Number(i64),
     /// Text.
     Text(String),
 }
 
-impl TryFrom<Value> for Id {
+impl TryFrom<Value> for RequestId {
     type Error = &'static str;
 
     /// Takes `1.0` for `1`, as JSON does not tell them apart.
@@ -57,7 +57,7 @@ impl TryFrom<Value> for Id {
     }
 }
 
-impl fmt::Display for Id {
+impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(number) => number.fmt(f),
@@ -81,7 +81,7 @@ pub enum Message {
     /// Response to a request of the server.
     Response {
         /// Id of the request.
-        id: Option<Id>,
+        id: Option<RequestId>,
         /// Result or error.
         result: Result<Value, RpcError>,
     },
@@ -91,7 +91,7 @@ pub enum Message {
 #[derive(Debug)]
 pub struct Request {
     /// Id of the response.
-    pub id: Id,
+    pub id: RequestId,
     /// Name of the method.
     pub method: String,
     /// Parameters except `_meta`.
@@ -129,16 +129,16 @@ impl RpcError {
 
 /// The response to an invalid message.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct InvalidMessage {
     /// Id of the message, if it has one.
-    id: Option<Id>,
+    id: Option<RequestId>,
     /// Reason.
     error: RpcError,
 }
 
-impl Refusal {
+impl InvalidMessage {
     /// Returns the response to a message that is not a valid request.
-    pub fn new(id: Option<Id>, message: impl Into<String>) -> Self {
+    pub fn new(id: Option<RequestId>, message: impl Into<String>) -> Self {
         Self { id, error: RpcError::new(INVALID_REQUEST, message) }
     }
 
@@ -149,24 +149,24 @@ impl Refusal {
 
     /// Returns the response to a request with the id of an unanswered one: two responses with one id could not be told
     /// apart.
-    pub fn of_id_in_use(id: Id) -> Self {
+    pub fn of_id_in_use(id: RequestId) -> Self {
         let message = format!("the id {id} belongs to a request that is not answered yet");
         Self::new(Some(id), message)
     }
 
     /// Returns the response as a line.
     pub fn line(&self) -> Vec<u8> {
-        line_of(&Outgoing { id: self.id.as_ref(), error: Some(&self.error), ..Outgoing::default() })
+        line_of(&ServerMessage { id: self.id.as_ref(), error: Some(&self.error), ..ServerMessage::default() })
     }
 }
 
 /// A message of the server.
 #[derive(Default, Serialize)]
 #[serde(tag = "jsonrpc", rename = "2.0")]
-struct Outgoing<'a> {
+struct ServerMessage<'a> {
     /// Id of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<&'a Id>,
+    id: Option<&'a RequestId>,
     /// Method of a request or notification.
     #[serde(skip_serializing_if = "Option::is_none")]
     method: Option<&'a str>,
@@ -182,7 +182,7 @@ struct Outgoing<'a> {
 }
 
 /// Returns a message as a line.
-fn line_of(message: &Outgoing<'_>) -> Vec<u8> {
+fn line_of(message: &ServerMessage<'_>) -> Vec<u8> {
     // Text, and maps with text keys, always serialize.
     let mut line = serde_json::to_vec(message).unwrap_or_default();
     line.push(b'\n');
@@ -190,50 +190,50 @@ fn line_of(message: &Outgoing<'_>) -> Vec<u8> {
 }
 
 /// Returns the response to a request as a line.
-pub fn response_line(id: &Id, answer: &Result<Value, RpcError>) -> Vec<u8> {
+pub fn response_line(id: &RequestId, answer: &Result<Value, RpcError>) -> Vec<u8> {
     let (result, error) = (answer.as_ref().ok(), answer.as_ref().err());
-    line_of(&Outgoing { id: Some(id), result, error, ..Outgoing::default() })
+    line_of(&ServerMessage { id: Some(id), result, error, ..ServerMessage::default() })
 }
 
 /// Returns a request as a line, or without an id a notification.
-pub fn request_line(id: Option<&Id>, method: &str, params: Option<&Value>) -> Vec<u8> {
-    line_of(&Outgoing { id, method: Some(method), params, ..Outgoing::default() })
+pub fn request_line(id: Option<&RequestId>, method: &str, params: Option<&Value>) -> Vec<u8> {
+    line_of(&ServerMessage { id, method: Some(method), params, ..ServerMessage::default() })
 }
 
 /// Content of a line.
 #[derive(Debug)]
-pub enum Parsed {
+pub enum LineContent {
     /// One message.
     One(Message),
     /// Several messages, each with the response to it if it is invalid.
-    Batch(Vec<Result<Message, Refusal>>),
+    Batch(Vec<Result<Message, InvalidMessage>>),
 }
 
 /// Parses a line.
 ///
 /// # Errors
 /// Returns the response to the line: -32700 if it is not JSON, -32600 if the JSON is not a message.
-pub fn parse(line: &[u8]) -> Result<Parsed, Refusal> {
+pub fn parse(line: &[u8]) -> Result<LineContent, InvalidMessage> {
     let line = request::without_bom(line);
     match request::read_json(line) {
         Ok(Value::Array(list)) if !list.is_empty() => {
-            Ok(Parsed::Batch(list.into_iter().map(|value| message_of(value, None)).collect()))
+            Ok(LineContent::Batch(list.into_iter().map(|value| message_of(value, None)).collect()))
         }
-        Ok(value) => message_of(value, None).map(Parsed::One),
+        Ok(value) => message_of(value, None).map(LineContent::One),
         Err(error) => match flawed(line, error) {
             Ok((Value::Array(list), flaw)) => {
-                let id = |value: Value| Id::try_from(value.get("id")?.clone()).ok();
-                let refused = |id| Err(Refusal::new(Some(id), flaw.message()));
+                let id = |value: Value| RequestId::try_from(value.get("id")?.clone()).ok();
+                let refused = |id| Err(InvalidMessage::new(Some(id), flaw.message()));
                 let refused: Vec<_> = list.into_iter().filter_map(id).map(refused).collect();
                 if refused.is_empty() {
-                    return Err(Refusal::new(None, flaw.message()));
+                    return Err(InvalidMessage::new(None, flaw.message()));
                 }
-                Ok(Parsed::Batch(refused))
+                Ok(LineContent::Batch(refused))
             }
-            Ok((value, flaw)) => message_of(value, Some(flaw)).map(Parsed::One),
+            Ok((value, flaw)) => message_of(value, Some(flaw)).map(LineContent::One),
             Err(error) => {
                 let error = RpcError::new(PARSE_ERROR, format!("not valid JSON: {error}"));
-                Err(Refusal { id: id_in(line), error })
+                Err(InvalidMessage { id: id_in(line), error })
             }
         },
     }
@@ -257,13 +257,14 @@ fn flawed(line: &[u8], error: Error) -> Result<(Value, Error), serde_json::Error
 }
 
 /// Returns the message in a JSON value; `flaw` is the error in its text.
-fn message_of(value: Value, flaw: Option<Error>) -> Result<Message, Refusal> {
-    let invalid =
-        |id: &Option<Id>, why: &str| Refusal::new(id.clone(), format!("not a JSON-RPC message: {why}"));
+fn message_of(value: Value, flaw: Option<Error>) -> Result<Message, InvalidMessage> {
+    let invalid = |id: &Option<RequestId>, why: &str| {
+        InvalidMessage::new(id.clone(), format!("not a JSON-RPC message: {why}"))
+    };
     // The client could not read the id of what it rejects: that needs no response.
     let is_rejection = value.get("error").is_some() && value.get("method").is_none();
     let id = value.get("id").filter(|id| !(is_rejection && id.is_null())).cloned();
-    let id = id.map(Id::try_from).transpose().map_err(|why| invalid(&None, why))?;
+    let id = id.map(RequestId::try_from).transpose().map_err(|why| invalid(&None, why))?;
     let Value::Object(mut fields) = value else { return Err(invalid(&None, "it must be a JSON object")) };
     if fields.get("jsonrpc").is_none_or(|version| version != "2.0") {
         return Err(invalid(&id, "`jsonrpc` must be \"2.0\""));
@@ -296,14 +297,14 @@ fn message_of(value: Value, flaw: Option<Error>) -> Result<Message, Refusal> {
 /// # Errors
 /// Fails if its text has a flaw and it is not a call, whose result can show that.
 fn request_of(
-    id: Id,
+    id: RequestId,
     method: String,
     mut params: Map<String, Value>,
     mut flaw: Option<Error>,
-) -> Result<Option<Message>, Refusal> {
+) -> Result<Option<Message>, InvalidMessage> {
     let is_call = method == "tools/call";
     if let Some(flaw) = flaw.as_ref().filter(|_| !is_call) {
-        return Err(Refusal::new(Some(id), flaw.message()));
+        return Err(InvalidMessage::new(Some(id), flaw.message()));
     }
     // Models sometimes encode the arguments twice.
     if is_call
@@ -321,31 +322,31 @@ fn request_of(
 
 /// Result of a read.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum ReadLine {
     /// Line without its end.
     Whole(Vec<u8>),
     /// Line that was longer than allowed; only the id of its message is kept.
-    TooLong(Option<Id>),
+    TooLong(Option<RequestId>),
     /// End of the stream.
     End,
 }
 
 /// Splits a stream into lines of at most `bytes_max` bytes.
-pub struct Lines<R> {
+pub struct LineReader<R> {
     /// Stream.
     reader: R,
     /// Maximum bytes of a line.
     bytes_max: usize,
 }
 
-impl<R: BufRead> Lines<R> {
+impl<R: BufRead> LineReader<R> {
     /// Creates a splitter for `reader`.
     pub const fn new(reader: R, bytes_max: usize) -> Self {
         Self { reader, bytes_max }
     }
 
     /// Returns the next line. A last line without an end counts, and an error ends the stream.
-    pub fn read(&mut self) -> Line {
+    pub fn read(&mut self) -> ReadLine {
         let (mut line, limit) = (Vec::new(), self.bytes_max as u64 + 1);
         // What was read before an error counts.
         let mut read = |line: &mut Vec<u8>| drop(self.reader.by_ref().take(limit).read_until(b'\n', line));
@@ -356,28 +357,28 @@ impl<R: BufRead> Lines<R> {
             if !line.ends_with(b"\n") {
                 let _ = self.reader.skip_until(b'\n');
             }
-            return Line::TooLong(id_in(&line));
+            return ReadLine::TooLong(id_in(&line));
         }
         if line.is_empty() {
-            return Line::End;
+            return ReadLine::End;
         }
         line.pop_if(|end| *end == b'\n');
-        Line::Whole(line)
+        ReadLine::Whole(line)
     }
 }
 
 /// Returns the id of a message that is too long to keep.
-fn id_in(message: &[u8]) -> Option<Id> {
+fn id_in(message: &[u8]) -> Option<RequestId> {
     /// Longest id, in bytes.
     const ID_BYTES_MAX: usize = 1024;
     /// A message of which only the id counts.
     #[derive(Deserialize)]
-    struct Identified {
+    struct MessageId {
         /// The id.
-        id: Id,
+        id: RequestId,
     }
-    let message: Identified = serde_json::from_slice(message).ok()?;
-    Some(message.id).filter(|id| matches!(id, Id::Number(_)) || id.to_string().len() <= ID_BYTES_MAX)
+    let message: MessageId = serde_json::from_slice(message).ok()?;
+    Some(message.id).filter(|id| matches!(id, RequestId::Number(_)) || id.to_string().len() <= ID_BYTES_MAX)
 }
 
 /// Returns an object that may be null; the error is any other value.

@@ -19,7 +19,7 @@ use crate::dialect;
 use crate::engine::store::session::SessionId;
 use crate::error::Error;
 use crate::platform;
-use client::{ChosenRoot, QUESTIONS_MAX, Root};
+use client::{ChosenRoot, QUESTIONS_MAX, ServerRoot};
 use server::Server;
 use tools::ToolSet;
 
@@ -29,11 +29,11 @@ const CALLS_MAX: usize = 16;
 /// Roots of the client for the calls that were received between two notices that they changed: such a call works where
 /// those before it do, whenever it begins.
 #[derive(Default)]
-struct ClientRoots(Mutex<AskedRoots>);
+struct ClientRoots(Mutex<RootsRequest>);
 
 /// State of the question for the roots.
 #[derive(Default)]
-struct AskedRoots {
+struct RootsRequest {
     /// Id of the question, until its answer is used: one that comes too late for a call serves the next one.
     question: Option<i64>,
     /// Root that the calls work in, once it is known.
@@ -42,7 +42,7 @@ struct AskedRoots {
 
 impl ClientRoots {
     /// Locks the state. A call holds it while it asks, and the others wait.
-    fn lock(&self) -> MutexGuard<'_, AskedRoots> {
+    fn lock(&self) -> MutexGuard<'_, RootsRequest> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -64,7 +64,7 @@ fn server(options: &Options, settings: &Settings) -> Result<Server, Error> {
     let is_named = options.workspace.is_some() || options.sandbox.is_some();
     // The client may name a root: if it does not, each call fails with that.
     let own = if is_named { options.open_workspace()?.root().to_owned() } else { implied_root()? };
-    let own_session = if options.session.is_some() { None } else { Some(own_session()?) };
+    let own_session = if options.session.is_some() { None } else { Some(new_session()?) };
     let session = own_session.clone().map_or_else(|| options.session_id(), Ok)?;
     // Only a call names a session to see just its history.
     let session = Some(session.as_str().to_owned());
@@ -80,12 +80,12 @@ fn server(options: &Options, settings: &Settings) -> Result<Server, Error> {
     .for_many_calls();
     let dialect = dialect::chosen(options.dialect.as_deref())?;
     let tools = ToolSet::new(dialect, settings.tools.as_deref(), settings.forks)?;
-    let root = Root::new(own, is_named);
+    let root = ServerRoot::new(own, is_named);
     Ok(Server::new(root, (options, own_session), settings.clone(), tools))
 }
 
 /// Returns a session that no other process has.
-fn own_session() -> Result<SessionId, Error> {
+fn new_session() -> Result<SessionId, Error> {
     let mut random = [0_u8; 8];
     platform::fill_random(&mut random).map_err(|source| Error::io("read", "random bytes", source))?;
     format!("mcp-{:016x}", u64::from_ne_bytes(random)).parse()

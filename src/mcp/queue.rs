@@ -18,7 +18,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::ClientRoots;
-use super::message::{Id, Request};
+use super::message::{Request, RequestId};
 use crate::control::Control;
 use crate::limits::QUEUED_CALLS_MAX;
 
@@ -38,7 +38,7 @@ const LIST_BYTES_MAX: usize = 4_000_000;
 
 /// Ordering rule: the calls that a call waits for, and that wait for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum OrderingRule {
     /// Waits for nothing: does not look at the workspace.
     Any,
     /// Reads files that the call names.
@@ -49,7 +49,7 @@ pub enum Turn {
     Search,
 }
 
-impl Turn {
+impl OrderingRule {
     /// Returns the ordering rule of a request; `of_tool` has that of each tool.
     ///
     /// A sandbox may be a folder of this workspace under another name, and a merge needs what its fork has: calls in one
@@ -81,7 +81,7 @@ impl Turn {
 }
 
 /// A call.
-pub struct Call {
+pub struct QueuedCall {
     /// Its message.
     pub request: Request,
     /// Control that cancels it.
@@ -93,37 +93,37 @@ pub struct Call {
     /// Bytes of the message.
     bytes: usize,
     /// Its ordering rule.
-    turn: Turn,
+    turn: OrderingRule,
 }
 
 /// A running call.
-struct Running {
+struct RunningCall {
     /// Id, until the client cancels the call.
-    id: Option<Id>,
+    id: Option<RequestId>,
     /// Number of the call.
     number: u64,
     /// Bytes of its message.
     bytes: usize,
     /// Its ordering rule.
-    turn: Turn,
+    turn: OrderingRule,
     /// Control that cancels it.
     control: Control,
 }
 
 /// Calls of a client.
 #[derive(Default)]
-pub struct Queue {
+pub struct CallQueue {
     /// Queued calls.
-    held: VecDeque<Call>,
+    held: VecDeque<QueuedCall>,
     /// Running calls.
-    running: Vec<Running>,
+    running: Vec<RunningCall>,
     /// Largest number of running calls.
     running_max: usize,
     /// Number of the next call.
     number: u64,
 }
 
-impl Queue {
+impl CallQueue {
     /// Creates a queue from which at most `running_max` calls run at once.
     pub fn new(running_max: usize) -> Self {
         Self { running_max, ..Self::default() }
@@ -146,20 +146,26 @@ impl Queue {
     }
 
     /// Returns true if a request with that id is queued or running.
-    pub fn is_in_use(&self, id: &Id) -> bool {
+    pub fn is_in_use(&self, id: &RequestId) -> bool {
         let is_running = self.running.iter().any(|call| call.id.as_ref() == Some(id));
         is_running || self.held.iter().any(|call| call.request.id == *id)
     }
 
     /// Queues a request whose message has `bytes` bytes.
-    pub fn hold(&mut self, request: Request, bytes: usize, turn: Turn, roots: Arc<ClientRoots>) {
+    pub fn queue_request(
+        &mut self,
+        request: Request,
+        bytes: usize,
+        turn: OrderingRule,
+        roots: Arc<ClientRoots>,
+    ) {
         let number = self.number;
         self.number += 1;
-        self.held.push_back(Call { request, control: Control::default(), roots, number, bytes, turn });
+        self.held.push_back(QueuedCall { request, control: Control::default(), roots, number, bytes, turn });
     }
 
     /// Returns the next call if there is room: the first one whose turn it is, of the oldest ones.
-    pub fn next(&mut self) -> Option<Call> {
+    pub fn next(&mut self) -> Option<QueuedCall> {
         let at = (0..self.held.len().min(QUEUED_CALLS_MAX)).find(|at| self.is_its_turn(*at))?;
         let bytes = self.held.get(at)?.bytes;
         let running: usize = self.running.iter().map(|call| call.bytes).sum();
@@ -169,7 +175,7 @@ impl Queue {
         }
         let call = self.held.remove(at)?;
         let (id, control) = (Some(call.request.id.clone()), call.control.clone());
-        self.running.push(Running { id, number: call.number, bytes, turn: call.turn, control });
+        self.running.push(RunningCall { id, number: call.number, bytes, turn: call.turn, control });
         Some(call)
     }
 
@@ -186,13 +192,13 @@ impl Queue {
     }
 
     /// Removes a call that has ended; returns its id if the client waits for the response.
-    pub fn end(&mut self, number: u64) -> Option<Id> {
+    pub fn end(&mut self, number: u64) -> Option<RequestId> {
         let at = self.running.iter().position(|call| call.number == number)?;
         self.running.swap_remove(at).id
     }
 
     /// Cancels a call: it gets no response, and its id may be used again.
-    pub fn cancel(&mut self, id: &Id) {
+    pub fn cancel(&mut self, id: &RequestId) {
         self.held.retain(|call| call.request.id != *id);
         for call in self.running.iter_mut().filter(|call| call.id.as_ref() == Some(id)) {
             call.control.cancel();
@@ -215,7 +221,7 @@ pub struct Batches(Vec<Batch>);
 #[derive(Debug)]
 struct Batch {
     /// Its unanswered requests.
-    waiting: HashSet<Id>,
+    waiting: HashSet<RequestId>,
     /// Responses so far, each without a line end.
     answers: Vec<Vec<u8>>,
 }
@@ -223,7 +229,7 @@ struct Batch {
 impl Batches {
     /// Adds a batch with its requests and the errors of its other messages; returns the line that answers it if it has
     /// no requests.
-    pub fn begin(&mut self, waiting: HashSet<Id>, errors: Vec<Vec<u8>>) -> Option<Vec<u8>> {
+    pub fn begin(&mut self, waiting: HashSet<RequestId>, errors: Vec<Vec<u8>>) -> Option<Vec<u8>> {
         let answers = errors.into_iter().map(without_ending).collect();
         self.0.push(Batch { waiting, answers });
         self.taken()
@@ -231,7 +237,7 @@ impl Batches {
 
     /// Returns the line to send for the response to a request: the response if the request came alone, the batch's list
     /// once the batch is complete.
-    pub fn answered(&mut self, id: &Id, line: Vec<u8>) -> Option<Vec<u8>> {
+    pub fn answered(&mut self, id: &RequestId, line: Vec<u8>) -> Option<Vec<u8>> {
         let Some(batch) = self.of(id) else { return Some(line) };
         let bytes: usize = batch.answers.iter().map(Vec::len).sum();
         let is_full = bytes + line.len() > LIST_BYTES_MAX && !batch.answers.is_empty();
@@ -244,13 +250,13 @@ impl Batches {
     }
 
     /// Does the same for a cancelled request, which gets no response.
-    pub fn forget(&mut self, id: &Id) -> Option<Vec<u8>> {
+    pub fn forget(&mut self, id: &RequestId) -> Option<Vec<u8>> {
         self.of(id)?;
         self.taken()
     }
 
     /// Returns the batch of a request, and removes the request from it.
-    fn of(&mut self, id: &Id) -> Option<&mut Batch> {
+    fn of(&mut self, id: &RequestId) -> Option<&mut Batch> {
         self.0.iter_mut().find_map(|batch| batch.waiting.remove(id).then_some(batch))
     }
 
@@ -278,20 +284,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::mcp::message::{Message, Parsed, parse};
+    use crate::mcp::message::{LineContent, Message, parse};
 
     /// Returns the ordering rule of a call; the tool's name is its effect.
-    fn turn(tool: &str, arguments: &Value) -> Turn {
+    fn turn(tool: &str, arguments: &Value) -> OrderingRule {
         let of_tool = |name: &str| match name {
-            "read" => Turn::Read,
-            "bash" | "grep" | "session" => Turn::Search,
-            _ => Turn::Change,
+            "read" => OrderingRule::Read,
+            "bash" | "grep" | "session" => OrderingRule::Search,
+            _ => OrderingRule::Change,
         };
         let params = json!({ "name": tool, "arguments": arguments });
         let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
         let parsed = parse(call.to_string().as_bytes());
-        let Ok(Parsed::One(Message::Request(request))) = parsed else { panic!("{call}") };
-        Turn::of(&request, of_tool)
+        let Ok(LineContent::One(Message::Request(request))) = parsed else { panic!("{call}") };
+        OrderingRule::of(&request, of_tool)
     }
 
     #[test]
@@ -325,7 +331,7 @@ mod tests {
     #[test]
     fn oversized_batch_response_is_sent_in_parts() {
         let mut batches = Batches::default();
-        let id = Id::Number;
+        let id = RequestId::Number;
         assert_eq!(batches.begin([1, 2, 3].map(id).into(), Vec::new()), None);
         let long = vec![b'1'; LIST_BYTES_MAX / 2];
         assert_eq!(batches.answered(&id(1), long.clone()), None);

@@ -10,16 +10,16 @@ use serde_json::{Map, Value, json};
 
 use super::ClientRoots;
 use super::call::{ToolCall, reporting};
-use super::client::{Caller, Client, Person, Root, STATELESS};
-use super::connection::{Answer, Connection, Deliveries, Service};
+use super::client::{Client, ClientInfo, Person, STATELESS, ServerRoot};
+use super::connection::{Connection, Deliveries, RequestResult, Service};
 use super::library;
 use super::message::{
     INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND, Request, RpcError,
     UNSUPPORTED_REVISION,
 };
-use super::queue::{Call, Turn};
+use super::queue::{OrderingRule, QueuedCall};
 use super::tools::ToolSet;
-use crate::app::Ask;
+use crate::app::AskPerson;
 use crate::app::options::{Options, Settings};
 use crate::dialect::client::LbxClient;
 use crate::engine::sandbox::caches;
@@ -73,7 +73,7 @@ const DISCOVER: &str = "server/discover";
 
 /// Name and version of a client.
 #[derive(Deserialize)]
-struct Info {
+struct Implementation {
     /// The name.
     name: String,
     /// The version, which must be there.
@@ -91,7 +91,7 @@ enum Lifecycle {
     /// None so far.
     Unopened,
     /// A handshake.
-    Handshake(Caller),
+    Handshake(ClientInfo),
     /// Requests that describe the client themselves.
     Stateless,
 }
@@ -102,7 +102,7 @@ static LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "crit
 /// Serves one client.
 pub struct Server {
     /// Workspace root.
-    root: Root,
+    root: ServerRoot,
     /// Session and other options of the command line.
     options: Options,
     /// Session that only this connection has, if the command line names none.
@@ -122,7 +122,7 @@ pub struct Server {
 impl Server {
     /// Creates a server for one workspace.
     pub fn new(
-        root: Root,
+        root: ServerRoot,
         (options, own_session): (Options, Option<SessionId>),
         settings: Settings,
         tools: ToolSet,
@@ -164,16 +164,16 @@ impl Server {
     }
 
     /// Answers a handshake.
-    fn initialize(&self, request: &Request) -> Answer {
+    fn initialize(&self, request: &Request) -> RequestResult {
         /// Parameters of a handshake.
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Hello {
+        struct InitializeParams {
             protocol_version: String,
             capabilities: Map<String, Value>,
-            client_info: Info,
+            client_info: Implementation,
         }
-        let hello: Hello = parameters(&request.method, request.params.clone())?;
+        let hello: InitializeParams = parameters(&request.method, request.params.clone())?;
         let is_known = REVISIONS.contains(&hello.protocol_version.as_str());
         let revision = Some(hello.protocol_version).filter(|wanted| is_known && wanted.as_str() < STATELESS);
         let revision = revision.unwrap_or_else(|| NEWEST_WITH_HANDSHAKE.to_owned());
@@ -181,12 +181,13 @@ impl Server {
         answer.insert("protocolVersion".to_owned(), revision.clone().into());
         answer.insert("serverInfo".to_owned(), server_info());
         let name = Some(hello.client_info.name);
-        *self.lifecycle() = Lifecycle::Handshake(Caller { name, capabilities: hello.capabilities, revision });
+        *self.lifecycle() =
+            Lifecycle::Handshake(ClientInfo { name, capabilities: hello.capabilities, revision });
         Ok(answer.into())
     }
 
     /// Answers a ping, which only the stateless revision does not have.
-    fn ping(&self, request: &Request) -> Answer {
+    fn ping(&self, request: &Request) -> RequestResult {
         if !matches!(*self.lifecycle(), Lifecycle::Unopened) {
             let caller = self.caller(request)?;
             if caller.is_stateless() || matches!(*self.lifecycle(), Lifecycle::Stateless) {
@@ -201,7 +202,7 @@ impl Server {
     ///
     /// # Errors
     /// Fails if the server does not have the revision, or the request must describe the client and does not.
-    fn caller(&self, request: &Request) -> Result<Caller, RpcError> {
+    fn caller(&self, request: &Request) -> Result<ClientInfo, RpcError> {
         let revision = request.meta.get(META_REVISION).and_then(Value::as_str);
         if let Some(revision) = revision.filter(|revision| !REVISIONS.contains(revision)) {
             let data = json!({ "requested": revision, "supported": REVISIONS });
@@ -228,9 +229,9 @@ impl Server {
             *lifecycle = Lifecycle::Stateless;
         }
         drop(lifecycle);
-        let info = request.meta.get(META_CLIENT).and_then(|info| Info::deserialize(info).ok());
+        let info = request.meta.get(META_CLIENT).and_then(|info| Implementation::deserialize(info).ok());
         let greeted = greeted.unwrap_or_default();
-        Ok(Caller {
+        Ok(ClientInfo {
             name: info.map(|info| info.name).or(greeted.name),
             capabilities: capabilities.cloned().unwrap_or(greeted.capabilities),
             revision: revision.map_or(greeted.revision, str::to_owned),
@@ -238,7 +239,7 @@ impl Server {
     }
 
     /// Returns the result of a request.
-    fn result(&self, client: &Client<'_>, request: Request) -> Answer {
+    fn result(&self, client: &Client<'_>, request: Request) -> RequestResult {
         let Request { method, params, .. } = request;
         let page = match method.as_str() {
             "tools/list" => Some(("tools", self.tools.declared(self.settings.results))),
@@ -248,7 +249,7 @@ impl Server {
             _ => None,
         };
         if let Some((field, list)) = page {
-            on_the_only_page(&method, params)?;
+            check_cursor(&method, params)?;
             return Ok(json!({ field: list }));
         }
         match method.as_str() {
@@ -267,49 +268,49 @@ impl Server {
     }
 
     /// Returns the result of a request for the library, or about logging.
-    fn result_of_rare(&self, client: &Client<'_>, method: &str, params: Map<String, Value>) -> Answer {
+    fn result_of_rare(&self, client: &Client<'_>, method: &str, params: Map<String, Value>) -> RequestResult {
         /// Parameters of a resource.
         #[derive(Deserialize)]
-        struct Resource {
+        struct ResourceParams {
             uri: String,
         }
         /// Parameters of a prompt.
         #[derive(Deserialize)]
-        struct Prompt {
+        struct PromptParams {
             name: String,
             arguments: Option<BTreeMap<String, String>>,
         }
         /// Parameters of a completion.
         #[derive(Deserialize)]
-        struct Completion {
+        struct CompletionParams {
             #[serde(rename = "ref")]
-            reference: library::Reference,
-            argument: Argument,
+            reference: library::CompletionReference,
+            argument: CompletionArgument,
         }
         /// Argument that is completed.
         #[derive(Deserialize)]
-        struct Argument {
+        struct CompletionArgument {
             name: String,
             value: String,
         }
         /// Parameters of the severity.
         #[derive(Deserialize)]
-        struct Severity {
+        struct LevelParams {
             level: String,
         }
         match method {
             "resources/read" => {
-                let Resource { uri } = parameters(method, params)?;
+                let ResourceParams { uri } = parameters(method, params)?;
                 let contents = self.with_native(client, |lbx| library::read(lbx, &uri))?;
                 Ok(json!({ "contents": [contents] }))
             }
             "prompts/get" => {
-                let Prompt { name, arguments } = parameters(method, params)?;
+                let PromptParams { name, arguments } = parameters(method, params)?;
                 let arguments = arguments.unwrap_or_default();
                 self.with_native(client, |lbx| library::prompt(lbx, &name, &arguments))
             }
             "completion/complete" => {
-                let Completion { reference, argument: Argument { name, value } } =
+                let CompletionParams { reference, argument: CompletionArgument { name, value } } =
                     parameters(method, params)?;
                 // The person is still typing: an unknown argument gets no completions, and no error.
                 let completion = if library::takes(&reference, &name) {
@@ -320,7 +321,7 @@ impl Server {
                 Ok(json!({ "completion": completion }))
             }
             "logging/setLevel" => {
-                let Severity { level } = parameters(method, params)?;
+                let LevelParams { level } = parameters(method, params)?;
                 let at = LEVELS.iter().position(|known| *known == level).ok_or_else(|| misfit(method))?;
                 *self.log_levels.lock().unwrap_or_else(PoisonError::into_inner) = LEVELS.split_at(at).1;
                 Ok(json!({}))
@@ -354,10 +355,15 @@ impl Server {
     }
 
     /// Calls a tool.
-    fn call_tool(&self, client: &Client<'_>, mut params: Map<String, Value>, flaw: Option<Error>) -> Answer {
+    fn call_tool(
+        &self,
+        client: &Client<'_>,
+        mut params: Map<String, Value>,
+        flaw: Option<Error>,
+    ) -> RequestResult {
         /// Parameters of a call, except its arguments.
         #[derive(Deserialize)]
-        struct Named {
+        struct CallParams {
             name: String,
         }
         let results = self.settings.results;
@@ -367,7 +373,7 @@ impl Server {
             Some(Value::Object(arguments)) => arguments,
             Some(_) => return Err(misfit("tools/call")),
         };
-        let Named { name } = parameters("tools/call", params)?;
+        let CallParams { name } = parameters("tools/call", params)?;
         let target = self.tools.find(&name).ok_or_else(|| self.unknown_tool(&name))?;
         if let Some(flaw) = flaw {
             return Ok(target.refused(&flaw, results).into_value());
@@ -379,14 +385,14 @@ impl Server {
         let has_warning = root.warning.is_some();
         let ask = person.as_ref().map(|person| |text: &str| person.ask(text));
         let (options, control) = (self.options_of(client), client.control.clone());
-        let ask = ask.as_ref().map(|ask| ask as &Ask<'_>);
+        let ask = ask.as_ref().map(|ask| ask as &AskPerson<'_>);
         let (result, deliveries) = ToolCall { target, arguments, root, options, results, control, ask }.run();
         if let Some(question) = person.and_then(Person::question) {
             return Ok(question);
         }
         // Nobody reads the response of a cancelled call.
         if has_warning && !client.control.is_cancelled() {
-            client.roots.set_told();
+            client.roots.clear_warning();
         }
         client.deliveries.add(deliveries);
         self.log(client.connection, &name, result.is_error);
@@ -416,7 +422,7 @@ impl Service for Server {
         matches!(&*lifecycle, Lifecycle::Handshake(caller) if caller.revision.as_str() <= NEWEST_WITH_BATCHES)
     }
 
-    fn answer_at_once(&self, request: &Request) -> Option<Answer> {
+    fn answer_at_once(&self, request: &Request) -> Option<RequestResult> {
         match request.method.as_str() {
             "initialize" => Some(self.initialize(request)),
             "ping" => Some(self.ping(request)),
@@ -424,17 +430,24 @@ impl Service for Server {
         }
     }
 
-    fn turn(&self, request: &Request) -> Turn {
+    fn ordering_rule(&self, request: &Request) -> OrderingRule {
         // A person who is asked before each change may take long: no other call waits for that.
-        Turn::of(request, |name| if self.settings.confirm { Turn::Search } else { self.tools.turn_of(name) })
+        OrderingRule::of(request, |name| {
+            if self.settings.confirm { OrderingRule::Search } else { self.tools.turn_of(name) }
+        })
     }
 
     fn roots(&self) -> Arc<ClientRoots> {
         self.root.current()
     }
 
-    fn answer(&self, connection: &Arc<Connection>, call: Call, deliveries: &Deliveries) -> Answer {
-        let Call { request, control, roots, .. } = call;
+    fn answer(
+        &self,
+        connection: &Arc<Connection>,
+        call: QueuedCall,
+        deliveries: &Deliveries,
+    ) -> RequestResult {
+        let QueuedCall { request, control, roots, .. } = call;
         let caller = self.caller(&request)?;
         let token = request.meta.get("progressToken").filter(|token| token.is_string() || token.is_number());
         let control = match token {
@@ -444,7 +457,7 @@ impl Service for Server {
         let (method, is_stateless) = (request.method.clone(), caller.is_stateless());
         let client = Client { caller, connection, control: &control, roots: &roots, deliveries };
         let answer = self.result(&client, request);
-        if is_stateless { in_stateless_form(&method, answer) } else { answer }
+        if is_stateless { stateless_answer(&method, answer) } else { answer }
     }
 
     fn notice(&self, method: &str) {
@@ -456,7 +469,7 @@ impl Service for Server {
 
 /// Returns an answer as the stateless revision has it: results say that they are whole and for how long they hold, and
 /// a missing resource has the code of any other wrong parameter.
-fn in_stateless_form(method: &str, answer: Answer) -> Answer {
+fn stateless_answer(method: &str, answer: RequestResult) -> RequestResult {
     let mut result = answer.map_err(|error| match error.code {
         RESOURCE_NOT_FOUND => RpcError { code: INVALID_PARAMS, ..error },
         _ => error,
@@ -510,13 +523,13 @@ fn no_method(method: &str) -> RpcError {
 }
 
 /// Fails if there is a cursor: every list is one page, and no cursor was given out.
-fn on_the_only_page(method: &str, params: Map<String, Value>) -> Result<(), RpcError> {
+fn check_cursor(method: &str, params: Map<String, Value>) -> Result<(), RpcError> {
     /// Parameters of a list.
     #[derive(Deserialize)]
-    struct Page {
+    struct ListParams {
         cursor: Option<String>,
     }
-    let Page { cursor } = parameters(method, params)?;
+    let ListParams { cursor } = parameters(method, params)?;
     match cursor.filter(|cursor| !cursor.is_empty()) {
         Some(cursor) => {
             let message = format!("no such cursor: {:?}; the list is one page", quoted(&cursor));

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::call::Target;
-use super::queue::Turn;
+use super::call::CallTarget;
+use super::queue::OrderingRule;
 use crate::app::options::Results;
 use crate::catalog::{self, TOOLS};
 use crate::dialect::{Dialect, DialectTool};
@@ -23,7 +23,7 @@ pub struct ToolSet {
     /// Model family of the tools; `None` for lbx's own.
     pub dialect: Option<&'static Dialect>,
     /// The tools, in the order of their list.
-    tools: Vec<Target>,
+    tools: Vec<CallTarget>,
     /// True if it has the tools for forks.
     pub serves_forks: bool,
 }
@@ -41,9 +41,9 @@ impl ToolSet {
     ) -> Result<Self, Error> {
         let is_for_forks = |tool: &ToolEntry| serves_forks && FORK_TOOLS.contains(&tool.name);
         let foreign =
-            dialect.into_iter().flat_map(|it| it.tools.iter().map(move |tool| Target::Foreign(it, tool)));
+            dialect.into_iter().flat_map(|it| it.tools.iter().map(move |tool| CallTarget::Foreign(it, tool)));
         let native = TOOLS.iter().filter(|tool| is_for_forks(tool) || (dialect.is_none() && tool.served));
-        let mut tools: Vec<Target> = foreign.chain(native.map(Target::Native)).collect();
+        let mut tools: Vec<CallTarget> = foreign.chain(native.map(CallTarget::Native)).collect();
         let filter = filter.unwrap_or("all");
         let named = if ["all", "core", "read-only"].contains(&filter) {
             Vec::new()
@@ -52,9 +52,9 @@ impl ToolSet {
         };
         tools.retain(|target| {
             let is_core = match target {
-                Target::Native(tool) if is_for_forks(tool) => return true,
-                Target::Native(tool) => tool.core,
-                Target::Foreign(..) => true,
+                CallTarget::Native(tool) if is_for_forks(tool) => return true,
+                CallTarget::Native(tool) => tool.core,
+                CallTarget::Foreign(..) => true,
             };
             match filter {
                 "all" => true,
@@ -74,40 +74,40 @@ impl ToolSet {
     }
 
     /// Returns a tool by name, or one of lbx's own by an alias.
-    pub fn find(&self, name: &str) -> Option<Target> {
+    pub fn find(&self, name: &str) -> Option<CallTarget> {
         let own = catalog::find(name).map(|tool| tool.name);
-        let named = |target: &&Target| match target {
-            Target::Native(tool) => Some(tool.name) == own,
-            Target::Foreign(_, tool) => tool.name == name,
+        let named = |target: &&CallTarget| match target {
+            CallTarget::Native(tool) => Some(tool.name) == own,
+            CallTarget::Foreign(_, tool) => tool.name == name,
         };
         self.tools.iter().find(named).copied()
     }
 
     /// Returns the ordering rule for calls of a tool.
-    pub fn turn_of(&self, name: &str) -> Turn {
-        let Some(target) = self.find(name) else { return Turn::Search };
+    pub fn turn_of(&self, name: &str) -> OrderingRule {
+        let Some(target) = self.find(name) else { return OrderingRule::Search };
         let (runs_commands, reads_files) = match target {
-            Target::Native(tool) => (tool.name == Bash::NAME, tool.name == Read::NAME),
-            Target::Foreign(_, tool) => (tool.runs_commands, tool.reads_files),
+            CallTarget::Native(tool) => (tool.name == Bash::NAME, tool.name == Read::NAME),
+            CallTarget::Foreign(_, tool) => (tool.runs_commands, tool.reads_files),
         };
         match target.effect() {
-            _ if runs_commands => Turn::Search,
-            Effect::Reads if reads_files => Turn::Read,
-            Effect::Reads => Turn::Search,
-            Effect::Adds | Effect::Writes => Turn::Change,
+            _ if runs_commands => OrderingRule::Search,
+            Effect::Reads if reads_files => OrderingRule::Read,
+            Effect::Reads => OrderingRule::Search,
+            Effect::Adds | Effect::Writes => OrderingRule::Change,
         }
     }
 
     /// Returns the names of all tools.
     pub fn names(&self) -> Vec<&'static str> {
-        self.tools.iter().copied().map(Target::name).collect()
+        self.tools.iter().copied().map(CallTarget::name).collect()
     }
 
     /// Returns the response to `tools/list`.
     pub fn declared(&self, results: Results) -> Value {
-        let declare = |tool: &Target| match tool {
-            Target::Native(tool) => declare(tool, results),
-            Target::Foreign(_, tool) => declare_foreign(tool),
+        let declare = |tool: &CallTarget| match tool {
+            CallTarget::Native(tool) => declare(tool, results),
+            CallTarget::Foreign(_, tool) => declare_foreign(tool),
         };
         self.tools.iter().map(declare).collect()
     }
@@ -117,8 +117,8 @@ impl ToolSet {
 ///
 /// # Errors
 /// Fails with `invalid_request` if this server cannot have a tool of that name.
-fn names_in<'t>(text: &'t str, tools: &[Target]) -> Result<Vec<&'t str>, Error> {
-    let known: Vec<&str> = tools.iter().copied().map(Target::name).collect();
+fn names_in<'t>(text: &'t str, tools: &[CallTarget]) -> Result<Vec<&'t str>, Error> {
+    let known: Vec<&str> = tools.iter().copied().map(CallTarget::name).collect();
     let names: Vec<&str> = text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
     if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {
         return Err(Error::invalid(format!("--tools: unknown tool {unknown:?}"))
@@ -133,7 +133,7 @@ fn names_in<'t>(text: &'t str, tools: &[Target]) -> Result<Vec<&'t str>, Error> 
 
 /// Declares one tool of a model family.
 fn declare_foreign(tool: &DialectTool) -> Value {
-    let mut schema = object(request::advertised(tool.schema()));
+    let mut schema = object(request::schema_for_callers(tool.schema()));
     schema.entry("properties").or_insert_with(|| Value::Object(Map::new()));
     let drop_defaults = |object: &mut Map<String, Value>| {
         object.retain(|keyword, value| keyword != "default" || value.is_object());
@@ -156,7 +156,7 @@ fn declare(tool: &ToolEntry, results: Results) -> Value {
     let (name, value) = match results {
         Results::Json => ("outputSchema", output_schema(tool)),
         // Plain text fits no schema. `init` uses this form for clients that choose which tools a model sees.
-        Results::Text => ("_meta", meta(tool)),
+        Results::Text => ("_meta", claude_hints(tool)),
     };
     if let Some(declared) = declared.as_object_mut() {
         declared.insert(name.to_owned(), value.into());
@@ -166,7 +166,7 @@ fn declare(tool: &ToolEntry, results: Results) -> Value {
 
 /// Returns hints for Claude Code: if the model has the tool from the first request, the words by which it finds the
 /// tool, and the maximum length of results.
-fn meta(tool: &ToolEntry) -> Map<String, Value> {
+fn claude_hints(tool: &ToolEntry) -> Map<String, Value> {
     /// Characters of a result that the client shows whole.
     const RESULT_CHARACTERS_MAX: u32 = 100_000;
     /// Tools with long results.
@@ -198,7 +198,7 @@ fn annotations(effect: Effect) -> Value {
 /// strict function calling of `OpenAI` rejects them. Unlisted names are not forbidden, since rarer fields and names
 /// that models know are accepted.
 fn input_schema(tool: &ToolEntry) -> Map<String, Value> {
-    let mut schema = request::advertised((tool.request_schema)());
+    let mut schema = request::schema_for_callers((tool.request_schema)());
     // A property with the name of a keyword is kept: its value is a schema.
     let is_needless = |keyword: &str, value: &Value| match keyword {
         "default" => !value.is_object(),

@@ -77,11 +77,11 @@ pub fn read_link_at(folder: BorrowedFd<'_>, name: &OsStr) -> Result<Vec<u8>, Err
 
 /// A name that was looked up without following a symlink. It needs no permission to read the file.
 #[derive(Debug)]
-pub struct Entry(Found);
+pub struct NamedEntry(EntryForm);
 
 /// Form of an [`Entry`].
 #[derive(Debug)]
-enum Found {
+enum EntryForm {
     /// The file itself, opened only to be examined.
     #[cfg(target_os = "linux")]
     Opened(OwnedFd),
@@ -89,18 +89,19 @@ enum Found {
     Named(OwnedFd, OsString, Box<Stat>),
 }
 
-impl Entry {
+impl NamedEntry {
     /// Looks up `path` below `root`, through no symlink.
     ///
     /// # Errors
     /// Returns the OS error; `ELOOP` if a symlink is on the way.
-    pub fn beneath(root: BorrowedFd<'_>, path: &Path) -> Result<Self, Errno> {
+    pub fn look_up_beneath(root: BorrowedFd<'_>, path: &Path) -> Result<Self, Errno> {
         #[cfg(target_os = "linux")]
         if !is_portable() {
-            return linux::open_beneath(root, path, values::EXAMINE).map(|file| Self(Found::Opened(file)));
+            return linux::open_beneath(root, path, values::EXAMINE)
+                .map(|file| Self(EntryForm::Opened(file)));
         }
         let (folder, name) = portable::parent_beneath(root, path)?;
-        Self::named(folder, name)
+        Self::look_up_name(folder, name)
     }
 
     /// Looks up `name` in `folder`.
@@ -111,15 +112,15 @@ impl Entry {
         #[cfg(target_os = "linux")]
         if !is_portable() {
             let opened = retry_on_intr(|| rustix::fs::openat(folder, name, values::EXAMINE, Mode::empty()))?;
-            return Ok(Self(Found::Opened(opened)));
+            return Ok(Self(EntryForm::Opened(opened)));
         }
-        Self::named(rustix::io::fcntl_dupfd_cloexec(folder, 0)?, name)
+        Self::look_up_name(rustix::io::fcntl_dupfd_cloexec(folder, 0)?, name)
     }
 
     /// Returns a name in a folder with its stat.
-    fn named(folder: OwnedFd, name: &OsStr) -> Result<Self, Errno> {
+    fn look_up_name(folder: OwnedFd, name: &OsStr) -> Result<Self, Errno> {
         let stat = retry_on_intr(|| rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW))?;
-        Ok(Self(Found::Named(folder, name.to_owned(), Box::new(stat))))
+        Ok(Self(EntryForm::Named(folder, name.to_owned(), Box::new(stat))))
     }
 
     /// Returns its stat.
@@ -129,8 +130,8 @@ impl Entry {
     pub fn stat(&self) -> Result<Stat, Errno> {
         match &self.0 {
             #[cfg(target_os = "linux")]
-            Found::Opened(file) => rustix::fs::fstat(file),
-            Found::Named(.., stat) => Ok(**stat),
+            EntryForm::Opened(file) => rustix::fs::fstat(file),
+            EntryForm::Named(.., stat) => Ok(**stat),
         }
     }
 
@@ -141,8 +142,8 @@ impl Entry {
     pub fn target(&self) -> Result<Vec<u8>, Errno> {
         match &self.0 {
             #[cfg(target_os = "linux")]
-            Found::Opened(link) => read_link_at(link.as_fd(), OsStr::new("")),
-            Found::Named(folder, name, _) => read_link_at(folder.as_fd(), name),
+            EntryForm::Opened(link) => read_link_at(link.as_fd(), OsStr::new("")),
+            EntryForm::Named(folder, name, _) => read_link_at(folder.as_fd(), name),
         }
     }
 
@@ -153,8 +154,8 @@ impl Entry {
     pub fn into_folder(self) -> Result<OwnedFd, Errno> {
         match self.0 {
             #[cfg(target_os = "linux")]
-            Found::Opened(folder) => Ok(folder),
-            Found::Named(folder, name, stat) => {
+            EntryForm::Opened(folder) => Ok(folder),
+            EntryForm::Named(folder, name, stat) => {
                 let opened = retry_on_intr(|| rustix::fs::openat(&folder, &name, HANDLE, Mode::empty()))?;
                 let now = rustix::fs::fstat(&opened)?;
                 let is_same = (now.st_dev, now.st_ino) == (stat.st_dev, stat.st_ino);

@@ -15,7 +15,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity}
 /// # Errors
 /// Returns the OS error.
 pub fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
-    let thread = thread::Builder::new().spawn(elsewhere(work));
+    let thread = thread::Builder::new().spawn(work_on_other_cpu(work));
     // The new thread moves away in this moment.
     thread::yield_now();
     thread
@@ -29,16 +29,16 @@ pub fn spawn_scoped<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: impl FnOnce() -> T + Send + 'scope,
 ) -> io::Result<ScopedJoinHandle<'scope, T>> {
-    let thread = thread::Builder::new().spawn_scoped(scope, elsewhere(work));
+    let thread = thread::Builder::new().spawn_scoped(scope, work_on_other_cpu(work));
     thread::yield_now();
     thread
 }
 
 /// Returns `work` for a new thread, which first moves. After that the kernel may move it again.
-fn elsewhere<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
-    let others = OtherCpus::from_here();
+fn work_on_other_cpu<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    let others = OtherCpus::find();
     move || {
-        drop(others.go());
+        drop(others.move_to_other_cpu());
         work()
     }
 }
@@ -54,7 +54,7 @@ pub struct OtherCpus {
 impl OtherCpus {
     /// Selects the processors that the calling thread is not on.
     #[cfg(target_os = "linux")]
-    pub fn from_here() -> Self {
+    pub fn find() -> Self {
         let here = Some(sched_getcpu()).filter(|here| *here < CpuSet::MAX_CPU);
         let sets = sched_getaffinity(None).ok().zip(here).map(|(all, here)| {
             let mut others = all;
@@ -66,25 +66,25 @@ impl OtherCpus {
 
     /// Returns no choice: other systems place new threads themselves.
     #[cfg(not(target_os = "linux"))]
-    pub fn from_here() -> Self {
+    pub fn find() -> Self {
         Self {}
     }
 
     /// Moves the calling thread, which is new, to one of them; it stays there until the result is dropped.
-    pub fn go(self) -> Elsewhere {
+    pub fn move_to_other_cpu(self) -> MovedThread {
         // A hint: if it fails, or there is no other processor, the work is done here.
         #[cfg(target_os = "linux")]
         let _ = self.sets.as_ref().map(|sets| sched_setaffinity(None, &sets.1));
-        Elsewhere(self)
+        MovedThread(self)
     }
 }
 
 /// Keeps a thread where it was moved; then it may run on all its processors again.
 #[derive(Debug)]
-pub struct Elsewhere(OtherCpus);
+pub struct MovedThread(OtherCpus);
 
 #[cfg(target_os = "linux")]
-impl Drop for Elsewhere {
+impl Drop for MovedThread {
     fn drop(&mut self) {
         let _ = self.0.sets.as_ref().map(|sets| sched_setaffinity(None, &sets.0));
     }

@@ -42,14 +42,14 @@ pub fn callers() -> Vec<u32> {
 
 /// Returns the path by which this program starts itself again.
 #[cfg(target_os = "linux")]
-pub const fn own_program() -> &'static str {
+pub const fn program_path() -> &'static str {
     // It leads to this very program, even if its file has been replaced.
     "/proc/self/exe"
 }
 
 /// Returns the path by which this program starts itself again; empty, which starts nothing, if the system hides it.
 #[cfg(not(target_os = "linux"))]
-pub fn own_program() -> &'static str {
+pub fn program_path() -> &'static str {
     static PATH: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     PATH.get_or_init(|| {
         let path = std::env::current_exe().ok().and_then(|path| path.into_os_string().into_string().ok());

@@ -22,7 +22,8 @@ use crate::text::charset::Charset;
 use crate::text::content::UTF8_BOM;
 use crate::text::escaped;
 pub use schema::{
-    advertised, aliases, answer_schema_of, field_of, for_each_object, plausible, schema_of, snake_case,
+    aliases, answer_schema_of, field_of, for_each_object, plausible, schema_for_callers, schema_of,
+    snake_case,
 };
 
 /// Largest request, in bytes.
@@ -34,7 +35,7 @@ pub const REQUEST_BYTES_MAX: u64 = 256 << 20;
 /// Returns `invalid_request` that names the field and the expected value.
 pub fn parse<T: DeserializeOwned + JsonSchema + 'static>(value: Value) -> Result<T, Error> {
     let value = in_form(value, &known_schema(TypeId::of::<T>(), schema_of::<T>), "")?;
-    serde_path_to_error::deserialize(value).map_err(unfit)
+    serde_path_to_error::deserialize(value).map_err(type_error)
 }
 
 /// Returns a request with its fields under the names that `T` has for them and without nulls, so that code which looks at
@@ -54,7 +55,7 @@ pub fn with_field_names<T: JsonSchema + 'static>(request: Value) -> Value {
 
 /// Returns the error for a field that its type rejects.
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
-fn unfit(error: serde_path_to_error::Error<serde_json::Error>) -> Error {
+fn type_error(error: serde_path_to_error::Error<serde_json::Error>) -> Error {
     let field = error.path().to_string();
     Error::invalid(format!("field `{field}`: {}", cut(&error.inner().to_string(), 1_000)))
         .detail("field", field)
@@ -82,7 +83,7 @@ pub fn in_form(value: Value, schema: &Value, path: &str) -> Result<Value, Error>
         let is_taken = allowed.contains(&value) || others.is_some_and(|others| others.contains(&value));
         return if is_taken { Ok(value) } else { Err(not_among(&value, allowed, path)) };
     }
-    let takes = |kind: &str| takes(schema, kind);
+    let takes = |kind: &str| has_type(schema, kind);
     match value {
         Value::Object(object) if takes("object") => object_in_form(object, schema, path).map(Value::Object),
         Value::Array(list) if takes("array") => list_in_form(list, schema, path),
@@ -121,7 +122,7 @@ fn list_in_form(list: Vec<Value>, schema: &Value, path: &str) -> Result<Value, E
 
 /// Converts a string if the schema wants another type that can be read from it.
 fn text_in_form(text: String, schema: &Value, path: &str) -> Result<Value, Error> {
-    let takes = |kind: &str| takes(schema, kind);
+    let takes = |kind: &str| has_type(schema, kind);
     let trimmed = text.trim();
     if takes("array") {
         // Models sometimes encode a list twice; a plain string is a list of one item.
@@ -176,7 +177,7 @@ fn object_in_form(
     {
         let named = field_for(&given, &value, fields);
         let has_list = |name: &&str| {
-            let takes_list = || fields.get(*name).is_some_and(|field| takes(field, "array"));
+            let takes_list = || fields.get(*name).is_some_and(|field| has_type(field, "array"));
             *name == "path" && value.is_array() && fields.contains_key("paths") && !takes_list()
         };
         let Some(name) = named.map(|name| if has_list(&name) { "paths" } else { name }) else {
@@ -191,7 +192,7 @@ fn object_in_form(
             return Err(Error::invalid(format!("field `{field}` is given twice (once as `{given}`)")));
         }
         let schema = fields.get(name).unwrap_or(&Value::Null);
-        if !value.is_null() && (required.contains(&name) || !says_nothing(name, &value, schema)) {
+        if !value.is_null() && (required.contains(&name) || !is_absent(name, &value, schema)) {
             known.insert(name.to_owned(), in_form(value, schema, &joined(path, name))?);
         }
     }
@@ -212,7 +213,7 @@ fn object_in_form(
 }
 
 /// Returns true if a schema has this type among its types.
-fn takes(schema: &Value, kind: &str) -> bool {
+fn has_type(schema: &Value, kind: &str) -> bool {
     schema.get("type").is_some_and(|types| {
         types == kind || types.as_array().is_some_and(|types| types.iter().any(|known| known == kind))
     })
@@ -220,7 +221,7 @@ fn takes(schema: &Value, kind: &str) -> bool {
 
 /// Returns true if a value means that an optional field is not given. Strict function calling requires every field, so
 /// clients send an empty value.
-fn says_nothing(name: &str, value: &Value, schema: &Value) -> bool {
+fn is_absent(name: &str, value: &Value, schema: &Value) -> bool {
     /// Fields whose text may be empty: it deletes text, or creates an empty file.
     const TEXTS: [&str; 10] = [
         "old_string",
@@ -236,7 +237,7 @@ fn says_nothing(name: &str, value: &Value, schema: &Value) -> bool {
     ];
     match value {
         Value::String(text) => text.is_empty() && !TEXTS.contains(&name),
-        Value::Array(list) => list.is_empty() && takes(schema, "array"),
+        Value::Array(list) => list.is_empty() && has_type(schema, "array"),
         Value::Number(number) => {
             let is_counted = schema.get("minimum").and_then(Value::as_f64).is_some_and(|least| least > 0.0);
             number.as_f64() == Some(0.0) && (is_counted || schema.get(NOT_ZERO).is_some())
@@ -312,13 +313,13 @@ fn unknown_field(field: &str, fields: &Map<String, Value>) -> Error {
 fn not_among(value: &Value, allowed: &[Value], path: &str) -> Error {
     let names: Vec<String> =
         allowed.iter().filter_map(Value::as_str).map(|name| format!("\"{name}\"")).collect();
-    Error::invalid(format!("field `{path}`: expected {}, got {}", names.join(" or "), shortened(value)))
+    Error::invalid(format!("field `{path}`: expected {}, got {}", names.join(" or "), short_value(value)))
         .detail("field", path)
 }
 
 /// Returns the error for a value of the wrong type.
 fn wrong_type(value: &Value, schema: &Value, path: &str) -> Error {
-    let (expected, got) = (describe(schema), shortened(value));
+    let (expected, got) = (describe(schema), short_value(value));
     if path.is_empty() {
         return Error::invalid(format!("the request must be {expected}, got {got}"));
     }
@@ -362,7 +363,7 @@ fn describe(schema: &Value) -> String {
 }
 
 /// Returns a value for a message, cut if it is long.
-pub fn shortened(value: &Value) -> String {
+pub fn short_value(value: &Value) -> String {
     const CHARACTERS_MAX: usize = 60;
     cut(&value.to_string(), CHARACTERS_MAX).into_owned()
 }
@@ -418,7 +419,8 @@ pub fn without_bom(json: &[u8]) -> &[u8] {
 pub fn read_json(text: &[u8]) -> Result<Value, Error> {
     let text = without_bom(text);
     let mut deserializer = serde_json::Deserializer::from_slice(text);
-    let value = Strict.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
+    let value =
+        StrictJson.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
     value.map_err(|error| {
         let what = raw_control(text, &error).unwrap_or_else(|| error.to_string());
         Error::invalid(format!("the request is not valid JSON: {what}"))
@@ -443,9 +445,9 @@ fn raw_control(text: &[u8], error: &serde_json::Error) -> Option<String> {
 }
 
 /// Builds a [`Value`] and rejects duplicate keys.
-struct Strict;
+struct StrictJson;
 
-impl<'de> DeserializeSeed<'de> for Strict {
+impl<'de> DeserializeSeed<'de> for StrictJson {
     type Value = Value;
 
     fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -453,7 +455,7 @@ impl<'de> DeserializeSeed<'de> for Strict {
     }
 }
 
-impl<'de> Visitor<'de> for Strict {
+impl<'de> Visitor<'de> for StrictJson {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -87,7 +87,7 @@ fn generate(
 
 /// Returns a schema as callers see it: without aliases and hidden fields and values, and with one type per field, since
 /// some model APIs accept no more. The hidden forms are still accepted.
-pub fn advertised(mut schema: Value) -> Value {
+pub fn schema_for_callers(mut schema: Value) -> Value {
     for_each_object(&mut schema, &|map| {
         for keyword in [ALIASES, VALUES, IGNORED, WORDS, ENCODING, NOT_ZERO] {
             map.remove(keyword);

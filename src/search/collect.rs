@@ -7,7 +7,7 @@ use grep_matcher::Matcher;
 use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkContextKind, SinkFinish, SinkMatch};
 
-use crate::search::matches::{Match, Packer, Piece};
+use crate::search::matches::{Match, MatchPacker, PackedMatches};
 use crate::text::escaped::plural;
 use crate::text::lines::without_ending;
 
@@ -29,7 +29,7 @@ pub enum MatchDetail {
 
 /// Output style of matches.
 #[derive(Debug, Clone)]
-pub struct Style {
+pub struct MatchStyle {
     /// Information wanted about each file.
     pub wanted: MatchDetail,
     /// True to show each match by itself instead of each line.
@@ -46,9 +46,9 @@ pub struct Style {
 
 /// Matches of one file that were not passed on yet.
 #[derive(Debug, Default)]
-pub struct Gathered {
+pub struct MatchBatch {
     /// Matches to show.
-    pub matches: Piece,
+    pub matches: PackedMatches,
     /// Number of further matches that were only counted.
     pub counted: u64,
 }
@@ -56,7 +56,7 @@ pub struct Gathered {
 /// Number of lines still to show, for searches that the searcher cannot limit: inverted and multi-line, it counts
 /// matching lines and not shown ones.
 #[derive(Debug, Clone, Copy)]
-pub struct LinesLeft {
+pub struct LineBudget {
     /// Non-matching lines.
     pub lines: u64,
     /// Lines after the last of them.
@@ -64,42 +64,42 @@ pub struct LinesLeft {
 }
 
 /// Collects the matches of one file.
-pub struct Collector<'a> {
+pub struct MatchCollector<'a> {
     /// The pattern.
     matcher: &'a RegexMatcher,
     /// Output style of matches.
-    style: &'a Style,
+    style: &'a MatchStyle,
     /// Returns true once matches are only counted.
     only_count: &'a dyn Fn() -> bool,
     /// Receives matches that are too large to keep; `false` ends the search of this file.
-    hand_over: &'a mut dyn FnMut(Gathered) -> bool,
+    hand_over: &'a mut dyn FnMut(MatchBatch) -> bool,
     /// Matches to show.
-    packer: Packer,
+    packer: MatchPacker,
     /// Number of further matches that were only counted.
     counted: u64,
     /// Lines still to show; `None` for all.
-    left: Option<LinesLeft>,
+    left: Option<LineBudget>,
     /// Number of matches so far.
     pub count: u64,
     /// Offset of the NUL byte that ended the search, if one did.
     pub binary_at: Option<u64>,
 }
 
-impl<'a> Collector<'a> {
+impl<'a> MatchCollector<'a> {
     /// Returns an empty collector, which ends the search after `left` lines.
     pub fn new(
         matcher: &'a RegexMatcher,
-        style: &'a Style,
-        left: Option<LinesLeft>,
+        style: &'a MatchStyle,
+        left: Option<LineBudget>,
         only_count: &'a dyn Fn() -> bool,
-        hand_over: &'a mut dyn FnMut(Gathered) -> bool,
+        hand_over: &'a mut dyn FnMut(MatchBatch) -> bool,
     ) -> Self {
         Self {
             matcher,
             style,
             only_count,
             hand_over,
-            packer: Packer::default(),
+            packer: MatchPacker::default(),
             counted: 0,
             left,
             count: 0,
@@ -119,8 +119,8 @@ impl<'a> Collector<'a> {
     }
 
     /// Returns the matches that were not passed on yet.
-    pub fn gathered(self) -> Gathered {
-        Gathered { matches: self.packer.finish(), counted: self.counted }
+    pub fn gathered(self) -> MatchBatch {
+        MatchBatch { matches: self.packer.finish(), counted: self.counted }
     }
 
     /// Finds each match in a result of the searcher: start and end there.
@@ -272,15 +272,15 @@ impl<'a> Collector<'a> {
         if self.packer.len() < GATHERED_BYTES_MAX {
             return true;
         }
-        let matches = self.packer.take_all_but_last();
+        let matches = self.packer.drain_finished();
         // Matches that are only counted come after the last one shown.
-        matches.is_empty() || (self.hand_over)(Gathered { matches, counted: 0 })
+        matches.is_empty() || (self.hand_over)(MatchBatch { matches, counted: 0 })
     }
 }
 
-impl Collector<'_> {
+impl MatchCollector<'_> {
     /// Collects a result of the searcher; `false` ends the search of this file.
-    fn take(&mut self, searcher: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
+    fn collect_result(&mut self, searcher: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
         match self.style.wanted {
             MatchDetail::Presence => {
                 self.count_only(1);
@@ -308,26 +308,26 @@ impl Collector<'_> {
     }
 
     /// Adds a line after the last one that is shown as a match; `false` ends the search of this file.
-    fn trail(&mut self, line: &[u8], left: LinesLeft) -> bool {
+    fn trail(&mut self, line: &[u8], left: LineBudget) -> bool {
         let (text, cut) = self.clipped_context(without_ending(line), 0);
         self.packer.after(&text, cut);
         let after = left.after.saturating_sub(1);
-        self.left = Some(LinesLeft { after, ..left });
+        self.left = Some(LineBudget { after, ..left });
         after > 0
     }
 }
 
-impl Sink for Collector<'_> {
+impl Sink for MatchCollector<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, searcher: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
-        let Some(left) = self.left else { return self.take(searcher, found) };
+        let Some(left) = self.left else { return self.collect_result(searcher, found) };
         if left.lines == 0 {
             return Ok(self.trail(found.bytes(), left));
         }
         let lines = left.lines - 1;
-        self.left = Some(LinesLeft { lines, ..left });
-        Ok(self.take(searcher, found)? && (lines > 0 || left.after > 0))
+        self.left = Some(LineBudget { lines, ..left });
+        Ok(self.collect_result(searcher, found)? && (lines > 0 || left.after > 0))
     }
 
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> Result<bool, io::Error> {
@@ -375,7 +375,7 @@ const BEFORE_SHARE: usize = 4;
 
 /// A line, or the part of it that is shown.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Clip<'l> {
+pub struct ClippedMatch<'l> {
     /// Shown text.
     pub text: Cow<'l, str>,
     /// 1-based column of the text in the line.
@@ -385,9 +385,9 @@ pub struct Clip<'l> {
 }
 
 /// Cuts `line` to at most `bytes_max` bytes around `match_start`, between characters; 0 cuts nothing.
-pub fn clip(line: &[u8], match_start: usize, bytes_max: usize) -> Clip<'_> {
+pub fn clip(line: &[u8], match_start: usize, bytes_max: usize) -> ClippedMatch<'_> {
     if bytes_max == 0 || line.len() <= bytes_max {
-        return Clip { text: String::from_utf8_lossy(line), column: 1, clipped: false };
+        return ClippedMatch { text: String::from_utf8_lossy(line), column: 1, clipped: false };
     }
     let latest = line.len() - bytes_max;
     let start = match_start.saturating_sub(bytes_max / BEFORE_SHARE).min(latest);
@@ -396,7 +396,7 @@ pub fn clip(line: &[u8], match_start: usize, bytes_max: usize) -> Clip<'_> {
     // A single character may be longer than the limit.
     let end = if end > start { end } else { (start + bytes_max).min(line.len()) };
     let text = String::from_utf8_lossy(line.get(start..end).unwrap_or_default());
-    Clip { text, column: start as u64 + 1, clipped: true }
+    ClippedMatch { text, column: start as u64 + 1, clipped: true }
 }
 
 /// Returns the start of the character that contains `index`; `index` itself if it is not UTF-8.

@@ -17,9 +17,9 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs};
 use crate::limits::SEARCH_THREADS_MAX;
 use crate::platform::other_cpu;
-use crate::search::collect::{Gathered, MatchDetail};
+use crate::search::collect::{MatchBatch, MatchDetail};
 use crate::search::entry::{SearchWarnings, WalkEntry};
-use crate::search::file::{FileSearcher, Listener, Search, Searched, SearchedPart};
+use crate::search::file::{FileSearchResult, FileSearcher, PartResult, SearchListener, SearchParameters};
 use crate::search::results::{Results, SearchResult};
 
 /// Files in a batch.
@@ -61,10 +61,10 @@ impl FileToSearch {
     }
 }
 
-impl Search<'_> {
+impl SearchParameters<'_> {
     /// Searches `files`.
     pub fn run(&self, mut files: impl Iterator<Item = FileToSearch> + Send) -> SearchResult {
-        let running = Running {
+        let running = RunningSearch {
             search: self,
             only_count: AtomicBool::new(false),
             files: AtomicU64::new(0),
@@ -83,7 +83,7 @@ impl Search<'_> {
             |searcher, batch, turn| running.search_batch(searcher, batch, turn),
             |parts| {
                 for part in parts {
-                    results.take(part);
+                    results.add_part(part);
                 }
                 running.only_count.store(results.is_full(), Ordering::Relaxed);
                 self.total || !results.is_full()
@@ -96,9 +96,9 @@ impl Search<'_> {
 }
 
 /// A running search.
-struct Running<'s, 'w> {
+struct RunningSearch<'s, 'w> {
     /// Parameters of the search.
-    search: &'s Search<'w>,
+    search: &'s SearchParameters<'w>,
     /// Set when the page is full and matches are only counted.
     only_count: AtomicBool,
     /// Files searched so far.
@@ -107,14 +107,14 @@ struct Running<'s, 'w> {
     notes: Mutex<SearchWarnings>,
 }
 
-impl Running<'_, '_> {
+impl RunningSearch<'_, '_> {
     /// Searches the files of a batch, and passes on early the matches that are too large to keep.
     fn search_batch(
         &self,
         searcher: &mut FileSearcher<'_>,
         batch: Vec<FileToSearch>,
-        turn: &Turn<'_, '_, Vec<FileToSearch>, Vec<SearchedPart>>,
-    ) -> Vec<SearchedPart> {
+        turn: &BatchPosition<'_, '_, Vec<FileToSearch>, Vec<PartResult>>,
+    ) -> Vec<PartResult> {
         let mut parts = Vec::new();
         for target in batch {
             if turn.is_over() || self.search.control.should_stop() {
@@ -134,8 +134,8 @@ impl Running<'_, '_> {
         &self,
         searcher: &mut FileSearcher<'_>,
         target: &FileToSearch,
-        turn: &Turn<'_, '_, Vec<FileToSearch>, Vec<SearchedPart>>,
-        parts: &mut Vec<SearchedPart>,
+        turn: &BatchPosition<'_, '_, Vec<FileToSearch>, Vec<PartResult>>,
+        parts: &mut Vec<PartResult>,
     ) {
         let done = self.files.fetch_add(1, Ordering::Relaxed) + 1;
         if done.is_multiple_of(REPORT_FILES) {
@@ -149,14 +149,14 @@ impl Running<'_, '_> {
         };
         let should_stop = || turn.is_over() || self.search.control.should_stop();
         let only_count = || self.only_count.load(Ordering::Relaxed);
-        let mut hand_over = |gathered: Gathered| {
+        let mut hand_over = |gathered: MatchBatch| {
             let mut ready = std::mem::take(parts);
-            let found = Searched { gathered, ..Searched::default() };
-            ready.push(SearchedPart { path: target.path(), found, last: false });
+            let found = FileSearchResult { gathered, ..FileSearchResult::default() };
+            ready.push(PartResult { path: target.path(), found, last: false });
             turn.flush(ready)
         };
         let listener =
-            Listener { should_stop: &should_stop, only_count: &only_count, hand_over: &mut hand_over };
+            SearchListener { should_stop: &should_stop, only_count: &only_count, hand_over: &mut hand_over };
         match searcher.search(fd, target.is_named(), listener) {
             Ok(Some(result)) => {
                 let cut_off = result.binary_at.is_some();
@@ -166,7 +166,7 @@ impl Running<'_, '_> {
                 if let Some(offset) = result.binary_at {
                     self.note_binary(target, offset);
                 }
-                parts.push(SearchedPart { path: target.path(), found: result, last: true });
+                parts.push(PartResult { path: target.path(), found: result, last: true });
             }
             Ok(None) => {}
             Err(_) if should_stop() => {}
@@ -177,13 +177,14 @@ impl Running<'_, '_> {
     /// Adds a note that a file could not be searched.
     fn note(&self, target: &FileToSearch, reason: &str) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        notes.push(|| format!("{} was not searched: {reason}", self.search.workspace.shown(&target.path())));
+        notes
+            .push(|| format!("{} was not searched: {reason}", self.search.workspace.display(&target.path())));
     }
 
     /// Adds a note that a file has a NUL byte.
     fn note_binary(&self, target: &FileToSearch, offset: u64) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        let shown = || self.search.workspace.shown(&target.path());
+        let shown = || self.search.workspace.display(&target.path());
         notes.push(|| {
             format!("{} is binary (NUL at byte {offset}): matches after that are not shown", shown())
         });
@@ -200,10 +201,10 @@ const ALONE_BATCHES: u64 = 1;
 pub fn run_in_order<B: Send, D: Send, S>(
     feed: impl FnMut() -> Option<B> + Send,
     scratch: impl Fn() -> S + Sync,
-    process: impl Fn(&mut S, B, &Turn<'_, '_, B, D>) -> D + Sync,
+    process: impl Fn(&mut S, B, &BatchPosition<'_, '_, B, D>) -> D + Sync,
     commit: impl FnMut(D) -> bool + Send,
 ) {
-    let line = Line::new(Box::new(feed), Box::new(commit));
+    let line = ResultQueue::new(Box::new(feed), Box::new(commit));
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(SEARCH_THREADS_MAX);
     let mut own = scratch();
     let mut alone = 0;
@@ -226,11 +227,11 @@ pub fn run_in_order<B: Send, D: Send, S>(
 }
 
 /// Queue of batches that puts the results back in order.
-struct Line<'a, B, D> {
+struct ResultQueue<'a, B, D> {
     /// Source of batches, with the number of the next one.
-    feed: Mutex<(u64, Feed<'a, B>)>,
+    feed: Mutex<(u64, NextBatch<'a, B>)>,
     /// Results in order.
-    order: Mutex<Order<'a, D>>,
+    order: Mutex<OrderedResults<'a, D>>,
     /// Signalled when it is another batch's turn.
     passed: Condvar,
     /// Set when no more results are wanted.
@@ -238,10 +239,10 @@ struct Line<'a, B, D> {
 }
 
 /// Returns the next batch.
-type Feed<'a, B> = Box<dyn FnMut() -> Option<B> + Send + 'a>;
+type NextBatch<'a, B> = Box<dyn FnMut() -> Option<B> + Send + 'a>;
 
 /// Results that are put in order.
-struct Order<'a, D> {
+struct OrderedResults<'a, D> {
     /// Number of the batch whose turn it is.
     next: u64,
     /// Results that came before their turn.
@@ -250,19 +251,23 @@ struct Order<'a, D> {
     commit: Box<dyn FnMut(D) -> bool + Send + 'a>,
 }
 
-impl<'a, B: Send, D: Send> Line<'a, B, D> {
+impl<'a, B: Send, D: Send> ResultQueue<'a, B, D> {
     /// Returns an empty queue.
-    fn new(feed: Feed<'a, B>, commit: Box<dyn FnMut(D) -> bool + Send + 'a>) -> Self {
+    fn new(feed: NextBatch<'a, B>, commit: Box<dyn FnMut(D) -> bool + Send + 'a>) -> Self {
         Self {
             feed: Mutex::new((0, feed)),
-            order: Mutex::new(Order { next: 0, waiting: BTreeMap::new(), commit }),
+            order: Mutex::new(OrderedResults { next: 0, waiting: BTreeMap::new(), commit }),
             passed: Condvar::new(),
             stopped: AtomicBool::new(false),
         }
     }
 
     /// Processes one batch from start to end; `false` if there is nothing left to do.
-    fn do_next<S>(&self, scratch: &mut S, process: &impl Fn(&mut S, B, &Turn<'_, '_, B, D>) -> D) -> bool {
+    fn do_next<S>(
+        &self,
+        scratch: &mut S,
+        process: &impl Fn(&mut S, B, &BatchPosition<'_, '_, B, D>) -> D,
+    ) -> bool {
         if self.is_stopped() {
             return false;
         }
@@ -275,7 +280,7 @@ impl<'a, B: Send, D: Send> Line<'a, B, D> {
             (feed.0 - 1, batch)
         };
         let _guard = StopOnUnwind(self);
-        let done = process(scratch, batch, &Turn { line: self, number });
+        let done = process(scratch, batch, &BatchPosition { line: self, number });
         self.hand_over(number, done);
         !self.is_stopped()
     }
@@ -314,14 +319,14 @@ impl<'a, B: Send, D: Send> Line<'a, B, D> {
 }
 
 /// Position of a batch in the order.
-pub struct Turn<'l, 'a, B, D> {
+pub struct BatchPosition<'l, 'a, B, D> {
     /// Queue for the results.
-    line: &'l Line<'a, B, D>,
+    line: &'l ResultQueue<'a, B, D>,
     /// Number of the batch.
     number: u64,
 }
 
-impl<B: Send, D: Send> Turn<'_, '_, B, D> {
+impl<B: Send, D: Send> BatchPosition<'_, '_, B, D> {
     /// Waits for this batch's turn and passes on a part of its result; `false` if no more is wanted.
     pub fn flush(&self, part: D) -> bool {
         let line = self.line;
@@ -343,7 +348,7 @@ impl<B: Send, D: Send> Turn<'_, '_, B, D> {
 }
 
 /// Stops all work if a worker panics, so that no other waits for its turn for ever.
-struct StopOnUnwind<'l, 'a, B: Send, D: Send>(&'l Line<'a, B, D>);
+struct StopOnUnwind<'l, 'a, B: Send, D: Send>(&'l ResultQueue<'a, B, D>);
 
 impl<B: Send, D: Send> Drop for StopOnUnwind<'_, '_, B, D> {
     fn drop(&mut self) {
@@ -364,7 +369,7 @@ mod tests {
     use super::*;
 
     /// Doubles a number, an earlier one more slowly, and passes on some results early.
-    fn doubled((): &mut (), number: u64, turn: &Turn<'_, '_, u64, Vec<u64>>) -> Vec<u64> {
+    fn doubled((): &mut (), number: u64, turn: &BatchPosition<'_, '_, u64, Vec<u64>>) -> Vec<u64> {
         std::thread::sleep(std::time::Duration::from_micros(300 - number % 300));
         if number.is_multiple_of(7) {
             let _ = turn.flush(vec![number * 2]);

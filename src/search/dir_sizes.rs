@@ -51,9 +51,9 @@ impl FolderTotals {
 
 /// Totals of each folder, including all folders below it.
 #[derive(Debug, Default)]
-pub struct Below(BTreeMap<PathBuf, FolderTotals>);
+pub struct TreeTotals(BTreeMap<PathBuf, FolderTotals>);
 
-impl Below {
+impl TreeTotals {
     /// Sums up `files`, which come folder by folder.
     pub fn of(files: impl Iterator<Item = WalkEntry>) -> Self {
         let mut below = Self::default();
@@ -100,12 +100,12 @@ pub fn largest_of(mut folders: Vec<FolderSum>) -> Vec<FolderSum> {
 
 /// Counts entries by the folder directly below the listed one.
 #[derive(Debug, Default)]
-pub struct Sums {
+pub struct EntryCounts {
     /// Number of entries in each folder.
     entries: BTreeMap<WorkspacePath, u64>,
 }
 
-impl Sums {
+impl EntryCounts {
     /// Counts one entry.
     pub fn add(&mut self, found: &WalkEntry) {
         let folder = &found.folder.path;
@@ -124,7 +124,7 @@ impl Sums {
             *sums.entry(WorkspacePath::new(&top).unwrap_or_default()).or_default() += entries;
         }
         let folders = sums.into_iter().map(|(path, entries)| FolderSum {
-            path: workspace.shown(&path),
+            path: workspace.display(&path),
             entries,
             at_least: false,
         });
@@ -134,7 +134,7 @@ impl Sums {
 
 /// Sort order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+pub enum SizeOrder {
     /// Last changed first.
     Newest,
     /// Largest first.
@@ -147,7 +147,7 @@ pub enum Order {
 /// Returns `too_large` for more than [`SORTED_ENTRIES_MAX`] entries.
 pub fn first_in_order<T>(
     walk: &mut Walk<'_>,
-    order: Order,
+    order: SizeOrder,
     keep: impl Fn(&WalkEntry) -> T,
 ) -> Result<Vec<(WorkspacePath, T)>, Error> {
     let mut entries = Vec::new();
@@ -166,7 +166,7 @@ pub fn first_in_order<T>(
     Ok(entries.into_iter().map(|(_, path, kept)| (path, kept)).collect())
 }
 
-impl Order {
+impl SizeOrder {
     /// Returns the sort key of an entry; the greatest comes first.
     fn rank(self, stat: &Stat) -> (i64, i64) {
         match self {

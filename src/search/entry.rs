@@ -34,7 +34,7 @@ pub struct WalkEntry {
     /// Name there.
     pub(super) name: OsString,
     /// Type of the entry.
-    pub kind: Kind,
+    pub kind: EntryType,
     /// True if the caller named this path.
     pub named: bool,
 }
@@ -76,7 +76,7 @@ impl WalkEntry {
 
 /// Reason why an entry is skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
+pub enum SkipCause {
     /// An ignore rule hides it.
     Ignored,
     /// Its name begins with a dot.
@@ -85,7 +85,7 @@ pub enum Why {
 
 /// A path of the caller, at which depth and globs begin.
 #[derive(Debug, Clone, Copy)]
-pub struct Start {
+pub struct SearchStart {
     /// Its length, with a slash at the end.
     pub length: usize,
     /// Its levels below the outermost path of the caller above it.
@@ -96,13 +96,13 @@ pub struct Start {
 #[derive(Debug, Clone)]
 pub struct SkippedEntry {
     /// Reason.
-    pub why: Why,
+    pub why: SkipCause,
     /// Path from the workspace root.
     pub path: Vec<u8>,
     /// Type.
-    pub kind: Kind,
+    pub kind: EntryType,
     /// Paths of the caller above it.
-    pub starts: Arc<[Start]>,
+    pub starts: Arc<[SearchStart]>,
     /// Levels of its folder below the outermost of these.
     pub depth: usize,
     /// True if its folder lies in `.git` or `.lbx`, because the caller named a path there.
@@ -111,7 +111,7 @@ pub struct SkippedEntry {
 
 /// Entries that the walk skipped.
 #[derive(Debug, Default)]
-pub struct LeftOut {
+pub struct SkippedEntries {
     /// Number of ignored entries; nothing below an ignored folder is counted.
     pub ignored: u64,
     /// Number of entries whose name begins with a dot, counted likewise.
@@ -120,12 +120,12 @@ pub struct LeftOut {
     pub listed: Vec<SkippedEntry>,
 }
 
-impl LeftOut {
+impl SkippedEntries {
     /// Adds an entry.
-    pub fn add(&mut self, why: Why, entry: impl FnOnce() -> SkippedEntry) {
+    pub fn add(&mut self, why: SkipCause, entry: impl FnOnce() -> SkippedEntry) {
         match why {
-            Why::Ignored => self.ignored += 1,
-            Why::Hidden => self.hidden += 1,
+            SkipCause::Ignored => self.ignored += 1,
+            SkipCause::Hidden => self.hidden += 1,
         }
         if self.listed.len() < LISTED_ENTRIES_MAX {
             self.listed.push(entry());
@@ -140,7 +140,7 @@ impl LeftOut {
 
 /// A path to walk, with its type.
 #[derive(Debug, Clone)]
-pub struct Root {
+pub struct WalkRoot {
     /// Path.
     pub path: WorkspacePath,
     /// True if it is a folder.
@@ -150,7 +150,7 @@ pub struct Root {
 /// Type of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum EntryType {
     /// A regular file.
     File,
     /// A folder.
@@ -161,7 +161,7 @@ pub enum Kind {
     Other,
 }
 
-impl Kind {
+impl EntryType {
     /// Converts the OS's file type.
     pub fn of(file_type: FileType) -> Self {
         match file_type {

@@ -14,8 +14,8 @@ use crate::control::Control;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs};
 use crate::limits::SEARCH_LINE_BYTES_MAX;
-use crate::search::collect::{Collector, Gathered, LinesLeft, Style};
-use crate::search::page::Window;
+use crate::search::collect::{LineBudget, MatchBatch, MatchCollector, MatchStyle};
+use crate::search::page::PageWindow;
 use crate::sha256::{Hasher, Sha256};
 
 /// Size up to which files are read at once; equals the searcher's own buffer, so that the same files count as binary.
@@ -23,7 +23,7 @@ const WHOLE_BYTES_MAX: usize = 64 * 1024;
 
 /// Settings for searching a file.
 #[derive(Debug, Clone)]
-pub struct Manner {
+pub struct SearchOptions {
     /// The pattern.
     pub matcher: RegexMatcher,
     /// Pattern of lines that do not count, although they match.
@@ -31,7 +31,7 @@ pub struct Manner {
     /// Line terminator.
     pub line_ending: LineTerminator,
     /// Output style of matches.
-    pub style: Style,
+    pub style: MatchStyle,
     /// True if a match may span lines.
     pub multiline: bool,
     /// Lines shown before each match.
@@ -46,19 +46,19 @@ pub struct Manner {
     pub binary: bool,
 }
 
-impl Manner {
+impl SearchOptions {
     /// Returns the number of lines to show, if the searcher cannot count them.
-    fn counted_by_us(&self) -> Option<LinesLeft> {
+    fn counted_by_us(&self) -> Option<LineBudget> {
         let lines = self.per_file_max.filter(|_| self.multiline && self.style.invert)?;
-        Some(LinesLeft { lines, after: self.after })
+        Some(LineBudget { lines, after: self.after })
     }
 }
 
 /// Result of searching one file.
 #[derive(Debug, Default)]
-pub struct Searched {
+pub struct FileSearchResult {
     /// Matches that were not passed on yet.
-    pub gathered: Gathered,
+    pub gathered: MatchBatch,
     /// Number of all matches.
     pub count: u64,
     /// Offset of the first NUL byte, if one was found.
@@ -93,7 +93,7 @@ impl Matcher for LineMatcher<'_> {
 /// State of one thread for searching files.
 pub struct FileSearcher<'m> {
     /// Settings for searching a file.
-    manner: &'m Manner,
+    manner: &'m SearchOptions,
     /// Searcher for files that the walk found: a NUL byte ends the search.
     found: Searcher,
     /// Searcher for files that the caller named: NUL bytes are text, so that lines have the numbers of `read`.
@@ -103,18 +103,18 @@ pub struct FileSearcher<'m> {
 }
 
 /// Callbacks of the search of one file.
-pub struct Listener<'a> {
+pub struct SearchListener<'a> {
     /// Returns true if the search has to end.
     pub should_stop: &'a dyn Fn() -> bool,
     /// Returns true once matches are only counted.
     pub only_count: &'a dyn Fn() -> bool,
     /// Receives matches that are too large to keep.
-    pub hand_over: &'a mut dyn FnMut(Gathered) -> bool,
+    pub hand_over: &'a mut dyn FnMut(MatchBatch) -> bool,
 }
 
 impl<'m> FileSearcher<'m> {
     /// Returns a new searcher.
-    pub fn new(manner: &'m Manner) -> Self {
+    pub fn new(manner: &'m SearchOptions) -> Self {
         Self {
             manner,
             found: searcher(manner, BinaryDetection::quit(0)),
@@ -131,8 +131,8 @@ impl<'m> FileSearcher<'m> {
         &mut self,
         fd: OwnedFd,
         named: bool,
-        listener: Listener<'_>,
-    ) -> io::Result<Option<Searched>> {
+        listener: SearchListener<'_>,
+    ) -> io::Result<Option<FileSearchResult>> {
         let stat = rustix::fs::fstat(&fd)?;
         if !fs::is_regular(&stat) {
             return Ok(None);
@@ -141,11 +141,11 @@ impl<'m> FileSearcher<'m> {
         let head = fill(&mut file, &mut self.buffer, fs::size_of(&stat))?;
         let whole = head < WHOLE_BYTES_MAX;
         let bytes = self.buffer.get(..head).unwrap_or_default();
-        let Listener { should_stop, only_count, hand_over } = listener;
-        let Manner { matcher, style, .. } = self.manner;
+        let SearchListener { should_stop, only_count, hand_over } = listener;
+        let SearchOptions { matcher, style, .. } = self.manner;
         let by_line = self.manner.excluded.as_ref().map(|excluded| LineMatcher { matcher, excluded });
         let mut collector =
-            Collector::new(matcher, style, self.manner.counted_by_us(), only_count, hand_over);
+            MatchCollector::new(matcher, style, self.manner.counted_by_us(), only_count, hand_over);
         let searcher = if named { &mut self.named } else { &mut self.found };
         if whole && !has_bom(bytes) && !has_early_line(bytes) {
             match by_line {
@@ -153,14 +153,14 @@ impl<'m> FileSearcher<'m> {
                 None => searcher.search_slice(matcher, bytes, &mut collector)?,
             }
         } else {
-            let all = bytes.chain(Watched { file: &mut file, should_stop });
+            let all = bytes.chain(StoppableFile { file: &mut file, should_stop });
             match by_line {
                 Some(by_line) => searcher.search_reader(by_line, all, &mut collector)?,
                 None => searcher.search_reader(matcher, all, &mut collector)?,
             }
         }
         let (count, binary_at) = (collector.count, collector.binary_at);
-        let mut result = Searched { gathered: collector.gathered(), count, binary_at, seen: None };
+        let mut result = FileSearchResult { gathered: collector.gathered(), count, binary_at, seen: None };
         if self.manner.hash && count > 0 {
             result.seen = if whole {
                 Some((Sha256::of(bytes), stat))
@@ -175,7 +175,7 @@ impl<'m> FileSearcher<'m> {
 }
 
 /// Returns the searcher for `manner`.
-fn searcher(manner: &Manner, binary: BinaryDetection) -> Searcher {
+fn searcher(manner: &SearchOptions, binary: BinaryDetection) -> Searcher {
     let binary = if manner.binary { BinaryDetection::none() } else { binary };
     SearcherBuilder::new()
         .line_terminator(manner.line_ending)
@@ -243,14 +243,14 @@ fn hash(file: &mut File, should_stop: &dyn Fn() -> bool) -> io::Result<Option<Sh
 }
 
 /// A file that is read only until the work has to end.
-struct Watched<'a> {
+struct StoppableFile<'a> {
     /// The file.
     file: &'a mut File,
     /// Returns true if the work has to end.
     should_stop: &'a dyn Fn() -> bool,
 }
 
-impl Read for Watched<'_> {
+impl Read for StoppableFile<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if (self.should_stop)() {
             return Err(io::Error::other("the search was ended"));
@@ -261,13 +261,13 @@ impl Read for Watched<'_> {
 
 /// Parameters of a search.
 #[derive(Debug)]
-pub struct Search<'w> {
+pub struct SearchParameters<'w> {
     /// Workspace to search.
     pub workspace: &'w Workspace,
     /// Settings for searching a file.
-    pub manner: Manner,
+    pub manner: SearchOptions,
     /// Part of the result to show.
-    pub window: Window,
+    pub window: PageWindow,
     /// True to count matches after the page too.
     pub total: bool,
     /// True if a response names each file once.
@@ -277,11 +277,11 @@ pub struct Search<'w> {
 }
 
 /// Result of one file, or of a part of it.
-pub struct SearchedPart {
+pub struct PartResult {
     /// The file.
     pub path: WorkspacePath,
     /// Matches found in it; all else is known with the last part.
-    pub found: Searched,
+    pub found: FileSearchResult,
     /// True if it is the last part.
     pub last: bool,
 }

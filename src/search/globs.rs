@@ -15,7 +15,7 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 use crate::limits::SEARCH_PATHS_MAX;
-use crate::search::entry::Root;
+use crate::search::entry::WalkRoot;
 use crate::text::escaped::plural;
 use crate::text::similarity;
 
@@ -335,7 +335,7 @@ const GLOB_AS_PATH: &str =
 
 /// Types of paths at which a search can start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Beginning {
+pub enum StartTypes {
     /// Only folders.
     Folders,
     /// Folders and regular files.
@@ -348,7 +348,11 @@ pub enum Beginning {
 ///
 /// # Errors
 /// Returns `not_found` with similar names, `outside_workspace`, or an error for a path of the wrong type.
-pub fn roots(workspace: &Workspace, paths: &[PathBuf], beginning: Beginning) -> Result<Vec<Root>, Error> {
+pub fn roots(
+    workspace: &Workspace,
+    paths: &[PathBuf],
+    beginning: StartTypes,
+) -> Result<Vec<WalkRoot>, Error> {
     if paths.len() > SEARCH_PATHS_MAX {
         return Err(Error::invalid(format!(
             "{}; the limit is {SEARCH_PATHS_MAX}",
@@ -362,7 +366,7 @@ pub fn roots(workspace: &Workspace, paths: &[PathBuf], beginning: Beginning) -> 
 }
 
 /// Returns the root for one path.
-fn root(workspace: &Workspace, path: &Path, beginning: Beginning) -> Result<Root, Error> {
+fn root(workspace: &Workspace, path: &Path, beginning: StartTypes) -> Result<WalkRoot, Error> {
     let place = workspace.resolve(path)?;
     let Some(stat) = place.stat() else {
         let error = workspace.not_found(&place);
@@ -371,21 +375,21 @@ fn root(workspace: &Workspace, path: &Path, beginning: Beginning) -> Result<Root
     };
     let is_folder = fs::is_folder(stat);
     let refusal = match beginning {
-        Beginning::Folders if !is_folder => Some((ErrorKind::NotADirectory, "is not a directory")),
-        Beginning::Searchable if !is_folder && !fs::is_regular(stat) => {
+        StartTypes::Folders if !is_folder => Some((ErrorKind::NotADirectory, "is not a directory")),
+        StartTypes::Searchable if !is_folder && !fs::is_regular(stat) => {
             Some((ErrorKind::NotARegularFile, "is neither a regular file nor a directory"))
         }
         _ => None,
     };
     if let Some((kind, what)) = refusal {
-        return Err(Error::new(kind, format!("{} {what}", place.shown())).at(place.shown()));
+        return Err(Error::new(kind, format!("{} {what}", place.display())).at(place.display()));
     }
     if is_folder || fs::is_regular(stat) {
         let path = place.path().as_path();
         rustix::fs::accessat(workspace.root_fd(), path, Access::READ_OK, AtFlags::EACCESS)
-            .map_err(|errno| Error::io("read", place.shown(), errno))?;
+            .map_err(|errno| Error::io("read", place.display(), errno))?;
     }
-    Ok(Root { path: place.path().clone(), is_folder })
+    Ok(WalkRoot { path: place.path().clone(), is_folder })
 }
 
 /// Returns the schema of a field that takes one string or several.

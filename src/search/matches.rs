@@ -25,11 +25,11 @@ const CUT: u8 = 0b100;
 const CLIPPED: u8 = 0b1000;
 
 /// Packed entries of one file.
-pub type Piece = Box<[u8]>;
+pub type PackedMatches = Box<[u8]>;
 
 /// Packs the matches of one file.
 #[derive(Debug, Default)]
-pub struct Packer {
+pub struct MatchPacker {
     /// Items so far.
     bytes: Vec<u8>,
     /// Offset of the last entry.
@@ -38,7 +38,7 @@ pub struct Packer {
     closed: bool,
 }
 
-impl Packer {
+impl MatchPacker {
     /// Returns the number of packed bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
@@ -87,14 +87,14 @@ impl Packer {
     }
 
     /// Removes and returns all entries but the last, which may still get lines.
-    pub fn take_all_but_last(&mut self) -> Piece {
+    pub fn drain_finished(&mut self) -> PackedMatches {
         let rest = self.bytes.split_off(self.last);
         self.last = 0;
         std::mem::replace(&mut self.bytes, rest).into_boxed_slice()
     }
 
     /// Returns all entries.
-    pub fn finish(mut self) -> Piece {
+    pub fn finish(mut self) -> PackedMatches {
         self.forget_open();
         self.bytes.into_boxed_slice()
     }
@@ -133,14 +133,14 @@ impl Packer {
 
 /// Packed lines of context.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Context<'p> {
+pub struct PackedContext<'p> {
     /// Items.
     items: &'p [u8],
     /// Number of items.
     count: u64,
 }
 
-impl<'p> Context<'p> {
+impl<'p> PackedContext<'p> {
     /// Returns the number of lines.
     pub fn count(&self) -> u64 {
         self.count
@@ -153,7 +153,7 @@ impl<'p> Context<'p> {
 
     /// Returns each line, and true if it is shown whole.
     pub fn lines(&self) -> impl Iterator<Item = (&'p str, bool)> + use<'p> {
-        let mut rest = Entries(self.items);
+        let mut rest = PackedEntries(self.items);
         std::iter::from_fn(move || {
             let tag = rest.byte()?;
             Some((rest.text()?, tag & CUT == 0))
@@ -161,13 +161,13 @@ impl<'p> Context<'p> {
     }
 }
 
-impl Serialize for Context<'_> {
+impl Serialize for PackedContext<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.lines().map(|(line, _)| line))
     }
 }
 
-impl JsonSchema for Context<'_> {
+impl JsonSchema for PackedContext<'_> {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Context".into()
     }
@@ -179,9 +179,9 @@ impl JsonSchema for Context<'_> {
 
 /// Reads the matches that [`Packer`] wrote, in order.
 #[derive(Debug, Clone)]
-pub struct Entries<'p>(&'p [u8]);
+pub struct PackedEntries<'p>(&'p [u8]);
 
-impl<'p> Entries<'p> {
+impl<'p> PackedEntries<'p> {
     /// Reads a piece from its beginning.
     pub fn of(piece: &'p [u8]) -> Self {
         Self(piece)
@@ -226,7 +226,7 @@ impl<'p> Entries<'p> {
     }
 
     /// Returns the following items of `kind`.
-    fn context(&mut self, kind: u8) -> Context<'p> {
+    fn context(&mut self, kind: u8) -> PackedContext<'p> {
         let all = self.0;
         let mut count = 0;
         while self.0.first().is_some_and(|tag| tag & KIND == kind) {
@@ -237,7 +237,7 @@ impl<'p> Entries<'p> {
             count += 1;
         }
         let items = all.get(..all.len() - self.0.len()).unwrap_or_default();
-        Context { items, count }
+        PackedContext { items, count }
     }
 }
 
@@ -263,11 +263,11 @@ pub struct Match<'p> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line_bytes: Option<u64>,
     /// The lines before it, as far as no other match shows them
-    #[serde(skip_serializing_if = "Context::is_empty")]
-    pub before: Context<'p>,
+    #[serde(skip_serializing_if = "PackedContext::is_empty")]
+    pub before: PackedContext<'p>,
     /// The lines after it, as far as no other match shows them
-    #[serde(skip_serializing_if = "Context::is_empty")]
-    pub after: Context<'p>,
+    #[serde(skip_serializing_if = "PackedContext::is_empty")]
+    pub after: PackedContext<'p>,
     /// How many lines the match itself takes.
     #[serde(skip)]
     pub lines: u64,
@@ -302,7 +302,7 @@ impl<'p> Match<'p> {
     }
 }
 
-impl<'p> Iterator for Entries<'p> {
+impl<'p> Iterator for PackedEntries<'p> {
     type Item = Match<'p>;
 
     fn next(&mut self) -> Option<Match<'p>> {
@@ -330,12 +330,12 @@ pub struct FileMatches {
     /// Its matches
     #[serde(rename = "matches", serialize_with = "write_entries")]
     #[schemars(with = "Vec<Match<'_>>")]
-    pieces: Vec<Piece>,
+    pieces: Vec<PackedMatches>,
 }
 
 /// Writes the matches of a file.
-fn write_entries<S: Serializer>(pieces: &[Piece], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(pieces.iter().flat_map(|piece| Entries::of(piece)))
+fn write_entries<S: Serializer>(pieces: &[PackedMatches], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(pieces.iter().flat_map(|piece| PackedEntries::of(piece)))
 }
 
 impl FileMatches {
@@ -345,7 +345,7 @@ impl FileMatches {
     }
 
     /// Adds matches.
-    pub fn push(&mut self, piece: Piece) {
+    pub fn push(&mut self, piece: PackedMatches) {
         // Nearly every file has a single piece.
         self.pieces.reserve_exact(1);
         self.pieces.push(piece);
@@ -353,14 +353,14 @@ impl FileMatches {
 
     /// Returns its matches, without the path.
     pub fn entries(&self) -> impl Iterator<Item = Match<'_>> {
-        self.pieces.iter().flat_map(|piece| Entries::of(piece))
+        self.pieces.iter().flat_map(|piece| PackedEntries::of(piece))
     }
 
     /// Writes its matches, each with the path; none is moved, since there can be many.
     fn write_named<S: SerializeSeq>(&self, list: &mut S) -> Result<(), S::Error> {
         let mut sha256 = self.sha256.as_deref();
         for piece in &self.pieces {
-            let mut entries = Entries::of(piece);
+            let mut entries = PackedEntries::of(piece);
             while let Some(entry) = &mut entries.next() {
                 entry.path = Some(&self.path);
                 entry.sha256 = sha256.take();
@@ -395,7 +395,7 @@ impl JsonSchema for Matches {
 
 /// How many matches one file has.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Count {
+pub struct FileMatchCount {
     /// The file
     pub path: ShownPath,
     /// Its matching lines, or its matches with `only_matching`
@@ -404,7 +404,7 @@ pub struct Count {
 
 /// A file of an answer, with the bytes that were searched.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Marked {
+pub struct SearchedFile {
     /// The file
     pub path: String,
     /// All its bytes
@@ -413,7 +413,7 @@ pub struct Marked {
 
 #[cfg(test)]
 mod tests {
-    use super::Entries;
+    use super::PackedEntries;
     use super::*;
 
     /// Returns a match at `line`.
@@ -423,12 +423,12 @@ mod tests {
 
     /// Returns the entries in `piece` as JSON.
     fn json(piece: &[u8]) -> Vec<serde_json::Value> {
-        Entries::of(piece).map(|entry| serde_json::to_value(entry).unwrap()).collect()
+        PackedEntries::of(piece).map(|entry| serde_json::to_value(entry).unwrap()).collect()
     }
 
     #[test]
     fn packed_matches_round_trip() {
-        let mut packer = Packer::default();
+        let mut packer = MatchPacker::default();
         packer.before("a", false);
         packer.before("b", true);
         packer.push(&found(300, "é"));
@@ -442,18 +442,18 @@ mod tests {
                 serde_json::json!({"line": 301, "column": 3, "text": "", "text_column": 90, "line_bytes": u64::MAX}),
             ]
         );
-        let lines: Vec<_> = Entries::of(&piece).flat_map(|entry| entry.whole_lines()).collect();
+        let lines: Vec<_> = PackedEntries::of(&piece).flat_map(|entry| entry.whole_lines()).collect();
         assert_eq!(lines, [(298, 298), (300, 300), (301, 301), (301, 301)]);
     }
 
     #[test]
     fn last_match_accepts_lines_after_it() {
-        let mut packer = Packer::default();
+        let mut packer = MatchPacker::default();
         packer.after("nobody's", false);
         packer.push(&found(1, "one"));
         packer.before("two", false);
         packer.push(&found(3, "three"));
-        assert_eq!(json(&packer.take_all_but_last()).len(), 1);
+        assert_eq!(json(&packer.drain_finished()).len(), 1);
         packer.after("four", false);
         packer.before("nobody's", false);
         let rest = json(&packer.finish());
@@ -463,15 +463,15 @@ mod tests {
 
     #[test]
     fn truncated_packed_matches_never_panic() {
-        let mut packer = Packer::default();
+        let mut packer = MatchPacker::default();
         packer.before("some text", false);
         packer.push(&found(u64::MAX, "match"));
         let piece = packer.finish();
         for end in 0..piece.len() {
-            assert_eq!(Entries::of(&piece[..end]).count(), 0);
+            assert_eq!(PackedEntries::of(&piece[..end]).count(), 0);
         }
         for byte in 0..=255 {
-            let _ = Entries::of(&[byte; 40]).count();
+            let _ = PackedEntries::of(&[byte; 40]).count();
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::engine::policy::settings::Key;
 
 /// Part of a result to show.
 #[derive(Debug, Clone, Copy)]
-pub struct Window {
+pub struct PageWindow {
     /// Entries to skip first.
     pub offset: u64,
     /// Most entries to show; 0 for no limit.
@@ -16,7 +16,7 @@ pub struct Window {
     pub bytes_max: u64,
 }
 
-impl Window {
+impl PageWindow {
     /// Returns the part of a result that a request shows; `limit` is the setting with the limit of entries.
     pub fn of(
         policy: &Policy,
@@ -37,7 +37,7 @@ pub const ENTRY_BYTES: u64 = 4096;
 
 /// Outcome of offering an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Offered {
+pub enum OfferResult {
     /// It belongs to an earlier page.
     Passed,
     /// It is on this page.
@@ -48,9 +48,9 @@ pub enum Offered {
 
 /// Used part of a page, wherever its entries are kept.
 #[derive(Debug)]
-pub struct Budget {
+pub struct PageBudget {
     /// Limits of the page.
-    window: Window,
+    window: PageWindow,
     /// Entries on the page.
     kept: u64,
     /// Bytes on the page.
@@ -61,36 +61,36 @@ pub struct Budget {
     truncated: bool,
 }
 
-impl Budget {
+impl PageBudget {
     /// Returns an empty budget.
-    pub fn new(window: Window) -> Self {
+    pub fn new(window: PageWindow) -> Self {
         Self { window, kept: 0, bytes: 0, seen: 0, truncated: false }
     }
 
     /// Offers the next entry; `bytes_of` counts its payload, if needed.
-    pub fn offer(&mut self, bytes_of: impl FnOnce() -> u64) -> Offered {
+    pub fn offer(&mut self, bytes_of: impl FnOnce() -> u64) -> OfferResult {
         self.seen += 1;
         if self.truncated {
-            return Offered::Left;
+            return OfferResult::Left;
         }
         if self.seen <= self.window.offset {
-            return Offered::Passed;
+            return OfferResult::Passed;
         }
         if self.window.limit > 0 && self.kept >= self.window.limit {
             self.truncated = true;
-            return Offered::Left;
+            return OfferResult::Left;
         }
         if self.window.bytes_max > 0 {
             let bytes = self.bytes.saturating_add(bytes_of());
             // One entry always fits, so that every page makes progress.
             if bytes > self.window.bytes_max && self.kept > 0 {
                 self.truncated = true;
-                return Offered::Left;
+                return OfferResult::Left;
             }
             self.bytes = bytes;
         }
         self.kept += 1;
-        Offered::Kept
+        OfferResult::Kept
     }
 
     /// Returns the size limit of the first entry in bytes, while the page is empty and has a limit.
@@ -109,7 +109,7 @@ impl Budget {
     }
 
     /// Returns the number of entries offered so far.
-    pub fn seen(&self) -> u64 {
+    pub fn offered(&self) -> u64 {
         self.seen
     }
 
@@ -123,22 +123,22 @@ impl Budget {
 #[derive(Debug)]
 pub struct Page<T> {
     /// Used part of the page.
-    pub budget: Budget,
+    pub budget: PageBudget,
     /// Entries.
     kept: Vec<T>,
 }
 
 impl<T: Serialize> Page<T> {
     /// Returns an empty page.
-    pub fn new(window: Window) -> Self {
-        Self { budget: Budget::new(window), kept: Vec::new() }
+    pub fn new(window: PageWindow) -> Self {
+        Self { budget: PageBudget::new(window), kept: Vec::new() }
     }
 
     /// Offers the next entry, which is made only if it may fit.
-    pub fn offer(&mut self, make: impl Fn() -> T) -> Offered {
+    pub fn offer(&mut self, make: impl Fn() -> T) -> OfferResult {
         let mut made = None;
         let offered = self.budget.offer(|| json_bytes(made.insert(make())));
-        if offered == Offered::Kept {
+        if offered == OfferResult::Kept {
             self.kept.push(made.unwrap_or_else(make));
         }
         offered
@@ -152,16 +152,16 @@ impl<T: Serialize> Page<T> {
 
 /// Returns the size of `value` as JSON, without building the text.
 pub fn json_bytes<T: Serialize>(value: &T) -> u64 {
-    let mut counter = Counter(0);
+    let mut counter = ByteCounter(0);
     // Counting cannot fail; a value without a JSON form has no bytes either.
     let _ = serde_json::to_writer(&mut counter, value);
     counter.0
 }
 
 /// Counts the bytes written to it.
-struct Counter(u64);
+struct ByteCounter(u64);
 
-impl std::io::Write for Counter {
+impl std::io::Write for ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0 += bytes.len() as u64;
         Ok(bytes.len())
@@ -181,7 +181,7 @@ mod tests {
         let mut pages = Vec::new();
         let mut offset = Some(0);
         while let Some(start) = offset {
-            let mut page = Page::new(Window { offset: start, limit, bytes_max });
+            let mut page = Page::new(PageWindow { offset: start, limit, bytes_max });
             for entry in entries {
                 page.offer(|| (*entry).to_owned());
             }

@@ -22,7 +22,7 @@ const NESTING_MAX: u32 = 200;
 #[derive(Debug, Clone, Default, clap::Args, Deserialize, JsonSchema)]
 #[group(skip)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the request")]
-pub struct Reading {
+pub struct PatternOptions {
     /// Treat the pattern as a literal string
     #[arg(long, short = 'F', aliases = ["fixed-strings"])]
     #[schemars(extend("x-aliases" = ["fixed_strings", "literal_text", "-F"]))]
@@ -61,7 +61,7 @@ pub struct Pattern {
 /// # Errors
 /// Returns `invalid_request` for bad syntax, with the column; for a pattern that would take too much memory; or for a
 /// line ending in a line-by-line search.
-pub fn compile(patterns: &[String], reading: &Reading) -> Result<Pattern, Error> {
+pub fn compile(patterns: &[String], reading: &PatternOptions) -> Result<Pattern, Error> {
     let bytes: usize = patterns.iter().map(String::len).sum();
     if bytes > PATTERN_BYTES_MAX {
         return Err(Error::invalid(format!(
@@ -134,7 +134,7 @@ fn names_carriage_return_here(escape: &str) -> bool {
 }
 
 /// Returns the error for a pattern.
-fn refusal(patterns: &[String], reading: &Reading, error: &grep_regex::Error) -> Error {
+fn refusal(patterns: &[String], reading: &PatternOptions, error: &grep_regex::Error) -> Error {
     let text = error.to_string();
     let shown = patterns.join("|");
     let shown = quoted(&shown);
@@ -260,7 +260,7 @@ mod tests {
 
     /// Returns the error for one pattern with default options.
     fn refused(pattern: &str) -> Error {
-        compile(&[pattern.to_owned()], &Reading::default()).unwrap_err()
+        compile(&[pattern.to_owned()], &PatternOptions::default()).unwrap_err()
     }
 
     #[test]

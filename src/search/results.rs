@@ -8,16 +8,19 @@ use std::borrow::Cow;
 use rustix::fs::Stat;
 use serde::Serialize;
 
-use super::collect::{Gathered, MatchDetail, more_bytes};
-use super::page::{Budget, Offered, json_bytes};
+use super::collect::{MatchBatch, MatchDetail, more_bytes};
+use super::page::{OfferResult, PageBudget, json_bytes};
 use crate::control::Control;
 use crate::engine::workspace::path::{ShownPath, WorkspacePath};
 use crate::engine::workspace::{Workspace, fs};
 use crate::limits::{SKIPPED_ENTRIES_MAX, SKIPPED_FILE_BYTES_MAX};
-use crate::search::entry::{LeftOut, Root, SearchWarnings, WalkEntry, Why};
-use crate::search::file::{Search, SearchedPart};
-use crate::search::matches::{Context, Count, Entries, FileMatches, Marked, Match, Packer, Piece};
-use crate::search::rules::Selection;
+use crate::search::entry::{SearchWarnings, SkipCause, SkippedEntries, WalkEntry, WalkRoot};
+use crate::search::file::{PartResult, SearchParameters};
+use crate::search::matches::{
+    FileMatchCount, FileMatches, Match, MatchPacker, PackedContext, PackedEntries, PackedMatches,
+    SearchedFile,
+};
+use crate::search::rules::EntrySelection;
 use crate::search::walk::Walk;
 use crate::sha256::Sha256;
 use crate::text::escaped::plural;
@@ -31,7 +34,7 @@ pub struct SearchResult {
     /// Files with matches on this page.
     pub files: Vec<ShownPath>,
     /// Counts on this page.
-    pub counts: Vec<Count>,
+    pub counts: Vec<FileMatchCount>,
     /// Number of matches; up to the end of this page if the list was cut and no total was wanted.
     pub matched: u64,
     /// Number of files with matches, likewise.
@@ -63,7 +66,7 @@ pub struct ShownFile {
     /// Path.
     pub path: WorkspacePath,
     /// Path and SHA-256, as responses show them.
-    pub marked: Marked,
+    pub marked: SearchedFile,
     /// Stat of the file.
     pub stat: Stat,
     /// Lines shown whole, from 1.
@@ -73,15 +76,15 @@ pub struct ShownFile {
 /// Collects results in order.
 pub struct Results<'s, 'w> {
     /// Parameters of the search.
-    search: &'s Search<'w>,
+    search: &'s SearchParameters<'w>,
     /// Part of the page that matches use.
-    budget: Budget,
+    budget: PageBudget,
     /// Matches.
     matches: Vec<FileMatches>,
     /// Part of the page that files or counts use.
-    files_budget: Budget,
+    files_budget: PageBudget,
     /// Files or counts.
-    files: Vec<Count>,
+    files: Vec<FileMatchCount>,
     /// Number of matches in files up to the end of the page.
     counted: u64,
     /// Number of files with matches, up to the end of the page unless a total is wanted.
@@ -89,14 +92,14 @@ pub struct Results<'s, 'w> {
     /// Files that are shown.
     seen: Vec<ShownFile>,
     /// State of the present file.
-    at_hand: AtHand,
+    at_hand: PendingFileState,
     /// Warning that the context of the first match was cut.
     cut: Option<String>,
 }
 
 /// State of a file that may have more parts.
 #[derive(Debug, Default)]
-struct AtHand {
+struct PendingFileState {
     /// True if it has been counted.
     counted: bool,
     /// Path as responses show it, once it was needed.
@@ -109,18 +112,18 @@ struct AtHand {
 
 impl<'s, 'w> Results<'s, 'w> {
     /// Returns an empty collection.
-    pub fn new(search: &'s Search<'w>) -> Self {
+    pub fn new(search: &'s SearchParameters<'w>) -> Self {
         Self {
             search,
-            budget: Budget::new(search.window),
+            budget: PageBudget::new(search.window),
             matches: Vec::new(),
-            files_budget: Budget::new(search.window),
+            files_budget: PageBudget::new(search.window),
             files: Vec::new(),
             cut: None,
             counted: 0,
             files_matched: 0,
             seen: Vec::new(),
-            at_hand: AtHand::default(),
+            at_hand: PendingFileState::default(),
         }
     }
 
@@ -130,15 +133,15 @@ impl<'s, 'w> Results<'s, 'w> {
     }
 
     /// Adds the next part.
-    pub fn take(&mut self, part: SearchedPart) {
+    pub fn add_part(&mut self, part: PartResult) {
         if self.is_full() && !self.search.total {
             return;
         }
         if self.search.manner.style.wanted != MatchDetail::Lines {
             return self.take_file(&part);
         }
-        let Gathered { matches, counted } = part.found.gathered;
-        self.take_matches(&part.path, matches);
+        let MatchBatch { matches, counted } = part.found.gathered;
+        self.add_matches(&part.path, matches);
         if self.search.total || !self.is_full() {
             self.budget.skip(counted);
             self.count_file();
@@ -149,25 +152,26 @@ impl<'s, 'w> Results<'s, 'w> {
     }
 
     /// Adds the matches of a file that belong on the page.
-    fn take_matches(&mut self, path: &WorkspacePath, piece: Piece) {
-        let mut entries = Entries::of(&piece);
+    fn add_matches(&mut self, path: &WorkspacePath, piece: PackedMatches) {
+        let mut entries = PackedEntries::of(&piece);
         let (mut start, mut kept) = (0, 0..0);
         // By reference: a match is large, and there can be many.
         while let Some(entry) = &entries.next() {
             let end = piece.len() - entries.bytes_left();
             let mut cut = None;
             match self.offer(path, entry, &mut cut) {
-                Offered::Left if !self.search.total => break,
-                Offered::Left => {}
-                Offered::Passed => self.count_file(),
-                Offered::Kept => {
+                OfferResult::Left if !self.search.total => break,
+                OfferResult::Left => {}
+                OfferResult::Passed => self.count_file(),
+                OfferResult::Kept => {
                     self.count_file();
                     if !std::mem::replace(&mut self.at_hand.on_page, true) {
-                        let shown = || self.search.workspace.shown(path);
+                        let shown = || self.search.workspace.display(path);
                         let shown = self.at_hand.shown.clone().unwrap_or_else(shown);
                         self.matches.push(FileMatches::new(shown));
                     }
-                    let shown = cut.as_deref().and_then(|cut| Entries::of(cut).next()).unwrap_or(*entry);
+                    let shown =
+                        cut.as_deref().and_then(|cut| PackedEntries::of(cut).next()).unwrap_or(*entry);
                     self.show(entry, &shown);
                     if let Some(cut) = cut {
                         self.keep(cut);
@@ -186,11 +190,16 @@ impl<'s, 'w> Results<'s, 'w> {
 
     /// Offers a match to the page. The first one always fits: if it alone is too large for the page, its shown part
     /// goes to `cut`.
-    fn offer(&mut self, path: &WorkspacePath, entry: &Match<'_>, cut: &mut Option<Piece>) -> Offered {
+    fn offer(
+        &mut self,
+        path: &WorkspacePath,
+        entry: &Match<'_>,
+        cut: &mut Option<PackedMatches>,
+    ) -> OfferResult {
         let room = self.budget.room_for_first();
         let Self { search, at_hand, budget, .. } = self;
         budget.offer(|| {
-            let shown = at_hand.shown.get_or_insert_with(|| search.workspace.shown(path));
+            let shown = at_hand.shown.get_or_insert_with(|| search.workspace.display(path));
             let first = !at_hand.on_page;
             let named = Match { path: (first || !search.group).then_some(shown), ..*entry };
             let mark = if first && search.manner.hash { mark_bytes(shown) } else { 0 };
@@ -221,7 +230,7 @@ impl<'s, 'w> Results<'s, 'w> {
     }
 
     /// Keeps matches of the present file, which is on the page.
-    fn keep(&mut self, piece: Piece) {
+    fn keep(&mut self, piece: PackedMatches) {
         if let Some(file) = self.matches.last_mut() {
             file.push(piece);
         }
@@ -243,28 +252,29 @@ impl<'s, 'w> Results<'s, 'w> {
             return;
         };
         file.sha256 = Some(Box::new(sha256));
-        let marked = Marked { path: file.path.clone(), sha256 };
+        let marked = SearchedFile { path: file.path.clone(), sha256 };
         self.seen.push(ShownFile { path, marked, stat, lines: at_hand.lines });
     }
 
     /// Adds a file with its count.
-    fn take_file(&mut self, part: &SearchedPart) {
-        let listed = || Count { path: self.search.workspace.listed(&part.path), count: part.found.count };
-        let mark = |count: &Count| part.found.seen.map_or(0, |_| mark_bytes(&count.path));
+    fn take_file(&mut self, part: &PartResult) {
+        let listed =
+            || FileMatchCount { path: self.search.workspace.list_path(&part.path), count: part.found.count };
+        let mark = |count: &FileMatchCount| part.found.seen.map_or(0, |_| mark_bytes(&count.path));
         let mut made = None;
         let offered = self.files_budget.offer(|| {
             let count = made.insert(listed());
             json_bytes(count) + mark(count)
         });
-        if offered == Offered::Left && !self.search.total {
+        if offered == OfferResult::Left && !self.search.total {
             return;
         }
         self.files_matched += 1;
         self.counted += part.found.count;
-        if offered == Offered::Kept {
+        if offered == OfferResult::Kept {
             let count = made.unwrap_or_else(listed);
             self.seen.extend(part.found.seen.map(|(sha256, stat)| {
-                let marked = Marked { path: count.path.to_string(), sha256 };
+                let marked = SearchedFile { path: count.path.to_string(), sha256 };
                 ShownFile { path: part.path.clone(), marked, stat, lines: Vec::new() }
             }));
             self.files.push(count);
@@ -279,7 +289,7 @@ impl<'s, 'w> Results<'s, 'w> {
         let next_offset = self.budget.next_offset().or(self.files_budget.next_offset());
         let matched = match (wanted, next_offset) {
             (MatchDetail::Lines, Some(next)) if !self.search.total => next,
-            (MatchDetail::Lines, _) => self.budget.seen(),
+            (MatchDetail::Lines, _) => self.budget.offered(),
             (MatchDetail::Number, _) => self.counted,
             (MatchDetail::Presence, _) => self.files_matched,
         };
@@ -306,8 +316,8 @@ impl<'s, 'w> Results<'s, 'w> {
 }
 
 /// Returns the part of a match that fits: the beginning of its text, and the lines next to it.
-fn cut_to(entry: &Match<'_>, room: u64) -> Piece {
-    let bare = Match { before: Context::default(), after: Context::default(), ..*entry };
+fn cut_to(entry: &Match<'_>, room: u64) -> PackedMatches {
+    let bare = Match { before: PackedContext::default(), after: PackedContext::default(), ..*entry };
     let mut text = Cow::Borrowed(bare.text);
     // Each byte is at least one byte of JSON, and at most six.
     let mut length = bare.text.len().min(usize::try_from(room).unwrap_or(usize::MAX));
@@ -320,7 +330,7 @@ fn cut_to(entry: &Match<'_>, room: u64) -> Piece {
     let whole = entry.whole && matches!(text, Cow::Borrowed(_));
     let cut = Match { text: &text, whole, ..bare };
     let (before, after) = nearest_lines(entry, room.saturating_sub(json_bytes(&cut)));
-    let mut packer = Packer::default();
+    let mut packer = MatchPacker::default();
     before.iter().rev().for_each(|(line, whole)| packer.before(line, !whole));
     packer.push(&cut);
     after.iter().for_each(|(line, whole)| packer.after(line, !whole));
@@ -363,37 +373,39 @@ fn mark_bytes(path: &(impl Serialize + ?Sized)) -> u64 {
 }
 
 /// A search that found nothing.
-pub struct Empty<'w> {
+pub struct EmptySearch<'w> {
     /// Workspace.
     pub workspace: &'w Workspace,
     /// Roots of the search.
-    pub roots: Vec<Root>,
+    pub roots: Vec<WalkRoot>,
     /// Selection of the search.
-    pub selection: Selection,
+    pub selection: EntrySelection,
     /// Cancellation and deadline.
     pub control: Control,
     /// Entries that it skipped.
-    pub left_out: LeftOut,
+    pub left_out: SkippedEntries,
 }
 
-impl Empty<'_> {
+impl EmptySearch<'_> {
     /// Returns advice on how to include skipped entries, if they may explain the empty result. `count` returns how many
     /// of the given entries would have been in the result.
     pub fn advice(
         &self,
         mut count: impl FnMut(&mut dyn Iterator<Item = WalkEntry>) -> u64,
     ) -> Option<String> {
-        let LeftOut { ignored, hidden, .. } = self.left_out;
-        let parts =
-            [(Why::Ignored, ignored, "ignored", "no_ignore"), (Why::Hidden, hidden, "hidden", "hidden")];
+        let SkippedEntries { ignored, hidden, .. } = self.left_out;
+        let parts = [
+            (SkipCause::Ignored, ignored, "ignored", "no_ignore"),
+            (SkipCause::Hidden, hidden, "hidden", "hidden"),
+        ];
         let told: Vec<String> = parts
             .into_iter()
             .filter(|(_, entries, ..)| *entries > 0)
             .filter_map(|(why, entries, kind, option)| {
                 let skipped = match self.explained_by(why, &mut count) {
-                    Explained::By(0) => return None,
-                    Explained::By(count) => plural(count, &format!("{kind} file")),
-                    Explained::Perhaps => plural(entries, &format!("{kind} entry")),
+                    SkipExplanation::By(0) => return None,
+                    SkipExplanation::By(count) => plural(count, &format!("{kind} file")),
+                    SkipExplanation::Perhaps => plural(entries, &format!("{kind} entry")),
                 };
                 Some(format!("{skipped} ({option} shows them)"))
             })
@@ -409,9 +421,9 @@ impl Empty<'_> {
     /// Checks how far entries skipped for this reason explain the empty result.
     fn explained_by(
         &self,
-        why: Why,
+        why: SkipCause,
         count: &mut impl FnMut(&mut dyn Iterator<Item = WalkEntry>) -> u64,
-    ) -> Explained {
+    ) -> SkipExplanation {
         let skipped = self.left_out.listed.iter().filter(|entry| entry.why == why).rev().cloned().collect();
         let (selection, control) = (self.selection.clone(), self.control.clone());
         let mut walk = Walk::of_skipped(self.workspace, skipped, selection, control, SKIPPED_ENTRIES_MAX);
@@ -425,14 +437,14 @@ impl Empty<'_> {
         });
         let found = count(&mut looked_at);
         if found == 0 && (!is_whole || walk.left_out_left == 0) {
-            return Explained::Perhaps;
+            return SkipExplanation::Perhaps;
         }
-        Explained::By(found)
+        SkipExplanation::By(found)
     }
 }
 
 /// Explanation of an empty result by skipped entries.
-enum Explained {
+enum SkipExplanation {
     /// Number of entries that would have been in it.
     By(u64),
     /// There were too many entries to check.

@@ -30,7 +30,7 @@ use rustix::io::Errno;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::git_files::{self, GIT_LINK_BYTES_MAX, git_folder, open_folder, read_regular};
 use crate::limits::WALK_DEPTH_MAX;
-use crate::search::entry::{Kind, RuleFiles, SearchWarnings};
+use crate::search::entry::{EntryType, RuleFiles, SearchWarnings};
 use crate::search::globs::PathGlob;
 
 /// Largest rule file, in bytes; larger ones are not used.
@@ -41,7 +41,7 @@ const PATTERNS_MAX: usize = 10_000;
 
 /// Decision of the rules about a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RuleVerdict {
     /// Nothing.
     None,
     /// `.ignore` or `.rgignore` hides it.
@@ -54,9 +54,9 @@ pub enum Verdict {
 
 /// Rules for one folder.
 #[derive(Debug)]
-pub struct Rules {
+pub struct FolderRules {
     /// Rules of the folders above.
-    parent: Option<Arc<Rules>>,
+    parent: Option<Arc<FolderRules>>,
     /// Rules of `.rgignore`.
     rgignore: Gitignore,
     /// Rules of `.ignore`.
@@ -77,9 +77,9 @@ pub struct Rules {
     patterns: usize,
 }
 
-impl Rules {
+impl FolderRules {
     /// Returns the rules that the folders above `root` and the user's settings define for everything in it.
-    pub fn above(root: &Path, notes: &mut SearchWarnings) -> Arc<Self> {
+    pub fn outer_rules(root: &Path, notes: &mut SearchWarnings) -> Arc<Self> {
         let user = GitignoreBuilder::new("").build_global().0;
         let mut rules = Arc::new(Self { user: Some(user), ..Self::empty(None) });
         let folders: Vec<&Path> = root.ancestors().skip(1).collect();
@@ -151,9 +151,10 @@ impl Rules {
     }
 
     /// Returns the decision about `path`, which is relative to the workspace root.
-    pub fn verdict(&self, path: &Path, is_folder: bool) -> Verdict {
-        let (mut rgignore, mut ignore) = (Verdict::None, Verdict::None);
-        let (mut gitignore, mut exclude, mut user) = (Verdict::None, Verdict::None, Verdict::None);
+    pub fn verdict(&self, path: &Path, is_folder: bool) -> RuleVerdict {
+        let (mut rgignore, mut ignore) = (RuleVerdict::None, RuleVerdict::None);
+        let (mut gitignore, mut exclude, mut user) =
+            (RuleVerdict::None, RuleVerdict::None, RuleVerdict::None);
         let mut git_counts = self.in_repository;
         let mut level = Some(self);
         while let Some(rules) = level {
@@ -178,21 +179,21 @@ impl Rules {
             level = rules.parent.as_deref();
         }
         let by_git = [gitignore, exclude, user].into_iter().map(|verdict| match verdict {
-            Verdict::Ignored => Verdict::GitIgnored,
+            RuleVerdict::Ignored => RuleVerdict::GitIgnored,
             other => other,
         });
         let mut verdicts = [rgignore, ignore].into_iter().chain(by_git);
-        verdicts.find(|verdict| *verdict != Verdict::None).unwrap_or(Verdict::None)
+        verdicts.find(|verdict| *verdict != RuleVerdict::None).unwrap_or(RuleVerdict::None)
     }
 }
 
 /// Applies `rules` if nothing is decided yet.
-fn decide(verdict: &mut Verdict, rules: &Gitignore, path: &Path, is_folder: bool) {
-    if *verdict == Verdict::None && !rules.is_empty() {
+fn decide(verdict: &mut RuleVerdict, rules: &Gitignore, path: &Path, is_folder: bool) {
+    if *verdict == RuleVerdict::None && !rules.is_empty() {
         *verdict = match rules.matched(path, is_folder) {
-            Match::None => Verdict::None,
-            Match::Ignore(_) => Verdict::Ignored,
-            Match::Whitelist(_) => Verdict::Wanted,
+            Match::None => RuleVerdict::None,
+            Match::Ignore(_) => RuleVerdict::Ignored,
+            Match::Whitelist(_) => RuleVerdict::Wanted,
         };
     }
 }
@@ -276,7 +277,7 @@ fn read_exclude(place: &RuleFolder<'_>) -> Result<Option<Vec<u8>>, Errno> {
 
 /// Entries that a search selects.
 #[derive(Debug, Clone)]
-pub struct Selection {
+pub struct EntrySelection {
     /// True to include names that begin with a dot.
     pub hidden: bool,
     /// True to include ignored entries.
@@ -294,13 +295,13 @@ pub struct Selection {
     /// Pattern that a path must match; folders are entered even if they do not match.
     pub glob: Option<PathGlob>,
     /// Types of entries to find.
-    pub kinds: &'static [Kind],
+    pub kinds: &'static [EntryType],
 }
 
 /// Types of entries that git can track.
-pub const LEAVES: &[Kind] = &[Kind::File, Kind::Symlink];
+pub const LEAVES: &[EntryType] = &[EntryType::File, EntryType::Symlink];
 /// All types of entries.
-pub const ALL_KINDS: &[Kind] = &[Kind::File, Kind::Dir, Kind::Symlink, Kind::Other];
+pub const ALL_KINDS: &[EntryType] = &[EntryType::File, EntryType::Dir, EntryType::Symlink, EntryType::Other];
 
 /// Decision about an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -319,9 +320,9 @@ pub enum Admission {
     LeftOut,
 }
 
-impl Selection {
+impl EntrySelection {
     /// Selects everything of `kinds` that is neither hidden nor ignored.
-    pub fn of(kinds: &'static [Kind]) -> Self {
+    pub fn of(kinds: &'static [EntryType]) -> Self {
         Self {
             hidden: false,
             no_ignore: false,
@@ -336,23 +337,23 @@ impl Selection {
     }
 
     /// Returns true if the subfolders of a folder `depth` levels below the walked path are entered.
-    pub fn goes_below(&self, depth: usize) -> bool {
+    pub fn enters_subfolders(&self, depth: usize) -> bool {
         depth < self.depth.map_or(WALK_DEPTH_MAX, |levels| levels.saturating_sub(1))
     }
 
     /// Returns false if the glob matches neither this path, relative to the root of the walk, nor anything below it.
-    pub fn may_find(&self, relative: &[u8], kind: Kind) -> bool {
-        let is_folder = kind == Kind::Dir;
+    pub fn may_find(&self, relative: &[u8], kind: EntryType) -> bool {
+        let is_folder = kind == EntryType::Dir;
         let glob = self.glob.as_ref();
         glob.is_none_or(|glob| glob.matches(relative) || is_folder && glob.may_lie_below(relative))
     }
 
     /// Decides about the entry at `path`, which is relative to the workspace root; without rules about one below a skipped
     /// entry, where dots do not count either.
-    pub fn admit(&self, rules: Option<&Rules>, path: &Path, name: &[u8], kind: Kind) -> Admission {
+    pub fn admit(&self, rules: Option<&FolderRules>, path: &Path, name: &[u8], kind: EntryType) -> Admission {
         let hidden = self.hidden || rules.is_none();
         let rules = rules.filter(|_| !self.no_ignore);
-        let is_folder = kind == Kind::Dir;
+        let is_folder = kind == EntryType::Dir;
         if !self.overrides.is_empty() {
             match self.overrides.matched(from_base(self.overrides.path(), path), is_folder) {
                 Match::None => {}
@@ -361,11 +362,11 @@ impl Selection {
             }
         }
         let mut shown = false;
-        match rules.map_or(Verdict::None, |rules| rules.verdict(path, is_folder)) {
-            Verdict::None => {}
-            Verdict::Ignored => return Admission::Ignored,
-            Verdict::GitIgnored => return Admission::GitIgnored,
-            Verdict::Wanted => shown = true,
+        match rules.map_or(RuleVerdict::None, |rules| rules.verdict(path, is_folder)) {
+            RuleVerdict::None => {}
+            RuleVerdict::Ignored => return Admission::Ignored,
+            RuleVerdict::GitIgnored => return Admission::GitIgnored,
+            RuleVerdict::Wanted => shown = true,
         }
         if !self.types.is_empty() {
             match self.types.matched(path, is_folder) {
@@ -395,7 +396,7 @@ fn from_base<'p>(base: &Path, path: &'p Path) -> Cow<'p, Path> {
 }
 
 /// Files that git tracks in the repository around the workspace.
-pub struct Tracked {
+pub struct TrackedFiles {
     /// The repository's index.
     index: File,
     /// Workspace root relative to the work tree; empty, or ending in `/`.
@@ -404,7 +405,7 @@ pub struct Tracked {
     is_sparse_told: Cell<bool>,
 }
 
-impl Tracked {
+impl TrackedFiles {
     /// Returns the tracked files of the repository that contains `root`; `None` outside of one.
     pub fn round(root: &Path, notes: &mut SearchWarnings) -> Option<Self> {
         let (work_tree, index) = git_files::find(root)?;
@@ -420,7 +421,7 @@ impl Tracked {
     }
 
     /// Returns true if the file at `path`, or one below that folder, is known to be tracked.
-    pub fn has(&self, path: &[u8], kind: Kind, notes: &mut SearchWarnings) -> bool {
+    pub fn has(&self, path: &[u8], kind: EntryType, notes: &mut SearchWarnings) -> bool {
         let path = [&self.prefix, path].concat();
         if self.index.is_sparse() && !self.is_sparse_told.get() && self.is_in_sparse_folder(&path) {
             self.is_sparse_told.set(true);
@@ -429,10 +430,10 @@ impl Tracked {
             });
         }
         match kind {
-            Kind::Dir => self.index.path_is_directory(path.as_bstr()),
+            EntryType::Dir => self.index.path_is_directory(path.as_bstr()),
             // At any stage: of an unmerged file, the index may lack the version of either side.
-            Kind::File | Kind::Symlink => self.index.entry_range(path.as_bstr()).is_some(),
-            Kind::Other => false,
+            EntryType::File | EntryType::Symlink => self.index.entry_range(path.as_bstr()).is_some(),
+            EntryType::Other => false,
         }
     }
 

@@ -46,7 +46,7 @@ impl TextSize {
     }
 
     /// Returns the bytes that exceed the room.
-    pub const fn beyond(self, room: AnswerRoom) -> usize {
+    pub const fn excess_bytes(self, room: AnswerRoom) -> usize {
         self.bytes.saturating_sub(room.bytes)
     }
 
@@ -124,7 +124,7 @@ impl AnswerRoom {
     }
 
     /// Returns true if a text of `bytes` bytes fits, to which the answer adds `growth`.
-    pub const fn takes(self, bytes: usize, growth: usize) -> bool {
+    pub const fn has_room_for_text(self, bytes: usize, growth: usize) -> bool {
         self.holds(TextSize { bytes, growth })
     }
 
@@ -141,7 +141,7 @@ impl AnswerRoom {
 
     /// Returns the room that is left after texts of that size.
     #[must_use]
-    pub const fn beside(self, size: TextSize) -> Self {
+    pub const fn room_after(self, size: TextSize) -> Self {
         if !self.is_bounded() {
             return self;
         }
@@ -285,7 +285,7 @@ mod tests {
                 let half = room.half();
                 let first = TextSize::of(&text[..half.start_of(&text)]);
                 assert!(half.holds(first) && room.holds(first.and(first)), "{bound}");
-                assert!(room.beside(first).holds(first), "{bound}");
+                assert!(room.room_after(first).holds(first), "{bound}");
             }
             assert_eq!(AnswerRoom::new(0).start_of(&text), text.len());
         }

@@ -170,7 +170,7 @@ const DOUBLE_BYTE: [(&encoding_rs::Encoding, &[std::ops::RangeInclusive<u8>]); 5
 ///
 /// Letters of Western Europe stand alone among ASCII, Cyrillic ones in whole words, and characters of two bytes begin
 /// with the bytes of frequent characters.
-pub fn likely(bytes: &[u8]) -> Option<String> {
+pub fn likely_encodings(bytes: &[u8]) -> Option<String> {
     /// Part of the characters that must be frequent ones, as a fraction.
     const FREQUENT: (usize, usize) = (3, 4);
     /// Least number of bytes of a Western text for one byte beyond ASCII.
@@ -185,7 +185,7 @@ pub fn likely(bytes: &[u8]) -> Option<String> {
     let mut found: Vec<(usize, &str)> = Vec::new();
     for (encoding, frequent) in DOUBLE_BYTE {
         let is_frequent = |byte: u8| frequent.iter().any(|range| range.contains(&byte));
-        let leads = lines::lines(bytes).map(|line| leads_of(encoding, line)).collect::<Option<Vec<_>>>();
+        let leads = lines::lines(bytes).map(|line| lead_bytes(encoding, line)).collect::<Option<Vec<_>>>();
         let leads: Vec<u8> = leads.into_iter().flatten().flatten().collect();
         let count = leads.iter().filter(|&&lead| is_frequent(lead)).count();
         if count > 0 && count * FREQUENT.1 >= leads.len() * FREQUENT.0 {
@@ -211,7 +211,7 @@ pub fn likely(bytes: &[u8]) -> Option<String> {
 }
 
 /// Returns the first bytes of the characters beyond ASCII in a line; `None` if it has bytes that are not of the encoding.
-fn leads_of(encoding: &'static encoding_rs::Encoding, line: &[u8]) -> Option<Vec<u8>> {
+fn lead_bytes(encoding: &'static encoding_rs::Encoding, line: &[u8]) -> Option<Vec<u8>> {
     let text = encoding.decode_without_bom_handling_and_without_replacement(line)?;
     let mut encoder = Encoder::new(Charset(encoding));
     let mut leads = Vec::new();
@@ -280,9 +280,9 @@ mod tests {
             ("Big5", "這是繁體中文的文字，請看一下。\n"),
         ] {
             let bytes = label.parse::<Charset>().unwrap().encode(text).unwrap();
-            let found = likely(&bytes).unwrap();
+            let found = likely_encodings(&bytes).unwrap();
             assert!(found.starts_with(label), "{label}: {found}");
         }
-        assert_eq!(likely(b"ascii\n"), None);
+        assert_eq!(likely_encodings(b"ascii\n"), None);
     }
 }

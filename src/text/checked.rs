@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind};
 
 /// Reason why a new text was not built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum TextFault {
     /// A range lies outside its text.
     OutOfRange,
     /// The text would exceed its size limit.
@@ -27,19 +27,19 @@ pub enum Fault {
 ///
 /// # Errors
 /// Fails with [`Fault::OutOfRange`] if the range lies outside the text.
-pub fn slice<T, R>(items: &[T], range: R) -> Result<&[T], Fault>
+pub fn slice<T, R>(items: &[T], range: R) -> Result<&[T], TextFault>
 where
     R: SliceIndex<[T], Output = [T]>,
 {
-    items.get(range).ok_or(Fault::OutOfRange)
+    items.get(range).ok_or(TextFault::OutOfRange)
 }
 
 /// Returns an item.
 ///
 /// # Errors
 /// Fails with [`Fault::OutOfRange`] if there are fewer items.
-pub fn item<T>(items: &[T], index: usize) -> Result<&T, Fault> {
-    items.get(index).ok_or(Fault::OutOfRange)
+pub fn item<T>(items: &[T], index: usize) -> Result<&T, TextFault> {
+    items.get(index).ok_or(TextFault::OutOfRange)
 }
 
 /// Returns a range of items to compare, count or show, never to write. It is empty if the range lies outside.
@@ -62,11 +62,11 @@ where
 ///
 /// # Errors
 /// Fails with [`Fault::TooLarge`].
-pub const fn must_fit(bytes: usize, bytes_max: usize) -> Result<(), Fault> {
-    if bytes > bytes_max { Err(Fault::TooLarge { bytes, bytes_max }) } else { Ok(()) }
+pub const fn must_fit(bytes: usize, bytes_max: usize) -> Result<(), TextFault> {
+    if bytes > bytes_max { Err(TextFault::TooLarge { bytes, bytes_max }) } else { Ok(()) }
 }
 
-impl Fault {
+impl TextFault {
     /// Returns the error for the file at `shown`.
     pub fn error(self, shown: &str) -> Error {
         match self {
@@ -133,18 +133,18 @@ mod tests {
     fn slice_rejects_an_out_of_range_index() {
         assert_eq!(slice(b"abc", 1..3), Ok(&b"bc"[..]));
         assert_eq!(slice(b"abc", 3..), Ok(&b""[..]));
-        assert_eq!(slice(b"abc", 2..4), Err(Fault::OutOfRange));
-        assert_eq!(slice(b"abc", 4..), Err(Fault::OutOfRange));
+        assert_eq!(slice(b"abc", 2..4), Err(TextFault::OutOfRange));
+        assert_eq!(slice(b"abc", 4..), Err(TextFault::OutOfRange));
         assert_eq!((slice_or_empty(b"abc", 1..), slice_or_empty(b"abc", 2..4)), (&b"bc"[..], &b""[..]));
         assert_eq!((str_or_empty("aé", ..1), str_or_empty("aé", ..2)), ("a", ""));
         assert!(must_fit(4, 4).is_ok());
-        assert_eq!(must_fit(5, 4), Err(Fault::TooLarge { bytes: 5, bytes_max: 4 }));
+        assert_eq!(must_fit(5, 4), Err(TextFault::TooLarge { bytes: 5, bytes_max: 4 }));
     }
 
     #[test]
     fn faults_map_to_error_kinds() {
-        assert_eq!(Fault::OutOfRange.error("f").kind(), ErrorKind::Internal);
-        let too_large = Fault::TooLarge { bytes: 5, bytes_max: 4 };
+        assert_eq!(TextFault::OutOfRange.error("f").kind(), ErrorKind::Internal);
+        let too_large = TextFault::TooLarge { bytes: 5, bytes_max: 4 };
         assert_eq!(too_large.error("f").kind(), ErrorKind::TooLarge);
     }
 }

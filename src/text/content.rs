@@ -76,7 +76,7 @@ impl JsonSchema for Encoding {
 
 /// Encoding that the first bytes of a file indicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
+pub enum EncodingGuess {
     /// UTF-8 with a byte-order mark of 3 bytes.
     Utf8Bom,
     /// UTF-16 with a byte-order mark of 2 bytes; `true` for big endian.
@@ -87,7 +87,7 @@ pub enum Start {
     Plain,
 }
 
-impl Start {
+impl EncodingGuess {
     /// Reads the first bytes; 4 are enough.
     pub fn of(bytes: &[u8]) -> Self {
         if bytes.starts_with(UTF8_BOM) {
@@ -115,7 +115,7 @@ impl Start {
 
 /// Reason why a file cannot be read as text that could be written back unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unsupported {
+pub enum UnsupportedText {
     /// It is UTF-32.
     Utf32,
     /// It begins as UTF-16 does and has an odd number of bytes.
@@ -146,7 +146,7 @@ impl<'a> Content<'a> {
     /// # Errors
     /// Fails if the bytes claim an encoding that cannot be restored: UTF-32, or UTF-16 with half a unit or a lone
     /// surrogate; or if they are not in `charset`.
-    pub fn of(bytes: &'a [u8], charset: Option<Charset>) -> Result<Self, Unsupported> {
+    pub fn of(bytes: &'a [u8], charset: Option<Charset>) -> Result<Self, UnsupportedText> {
         let content = Self::detect(bytes)?;
         let Some(charset) = charset else { return Ok(content) };
         let encoding = Encoding::Named(charset);
@@ -154,28 +154,28 @@ impl<'a> Content<'a> {
             Encoding::Utf8 if charset.is_utf8() => Ok(content),
             Encoding::Utf8 if content.body.is_ascii() && !content.bom => Ok(Self { encoding, ..content }),
             Encoding::Bytes => {
-                let body = charset.decode(bytes).map_err(|line| Unsupported::Line(line, charset))?;
+                let body = charset.decode(bytes).map_err(|line| UnsupportedText::Line(line, charset))?;
                 Ok(Self { encoding, bom: false, body: Cow::Owned(body.into_bytes()) })
             }
-            other => Err(Unsupported::Other(other, charset)),
+            other => Err(UnsupportedText::Other(other, charset)),
         }
     }
 
     /// Decodes a whole file by its bytes alone.
-    fn detect(bytes: &'a [u8]) -> Result<Self, Unsupported> {
-        let start = Start::of(bytes);
+    fn detect(bytes: &'a [u8]) -> Result<Self, UnsupportedText> {
+        let start = EncodingGuess::of(bytes);
         match start {
-            Start::Utf32 => Err(Unsupported::Utf32),
-            Start::Utf16(big_endian) => {
+            EncodingGuess::Utf32 => Err(UnsupportedText::Utf32),
+            EncodingGuess::Utf16(big_endian) => {
                 // The mark is there: `Start` found it.
                 let (_, units) = bytes.split_at(start.bom_bytes());
                 let body = Cow::Owned(utf16_to_utf8(units, big_endian)?);
                 let encoding = if big_endian { Encoding::Utf16Be } else { Encoding::Utf16Le };
                 Ok(Self { encoding, bom: true, body })
             }
-            Start::Utf8Bom | Start::Plain => {
+            EncodingGuess::Utf8Bom | EncodingGuess::Plain => {
                 let is_utf8 = is_utf8(bytes);
-                let bom = start == Start::Utf8Bom && is_utf8;
+                let bom = start == EncodingGuess::Utf8Bom && is_utf8;
                 let body = if bom { bytes.split_at(start.bom_bytes()).1 } else { bytes };
                 let encoding = if is_utf8 { Encoding::Utf8 } else { Encoding::Bytes };
                 Ok(Self { encoding, bom, body: Cow::Borrowed(body) })
@@ -281,7 +281,7 @@ fn is_utf8(bytes: &[u8]) -> bool {
 /// Returns true if the first bytes of a file look binary: a NUL within the first 8,000, and no byte-order mark of
 /// UTF-16.
 pub fn looks_binary(start: &[u8]) -> bool {
-    if matches!(Start::of(start), Start::Utf16(_) | Start::Utf32) {
+    if matches!(EncodingGuess::of(start), EncodingGuess::Utf16(_) | EncodingGuess::Utf32) {
         return false;
     }
     let checked = start.get(..BINARY_CHECK_BYTES).unwrap_or(start);
@@ -305,11 +305,11 @@ pub fn mime_of(start: &[u8]) -> &'static str {
 ///
 /// # Errors
 /// Fails on half a unit at the end, or a lone surrogate.
-pub fn utf16_to_utf8(bytes: &[u8], big_endian: bool) -> Result<Vec<u8>, Unsupported> {
-    let (units, []) = bytes.as_chunks::<2>() else { return Err(Unsupported::HalfUnit) };
+pub fn utf16_to_utf8(bytes: &[u8], big_endian: bool) -> Result<Vec<u8>, UnsupportedText> {
+    let (units, []) = bytes.as_chunks::<2>() else { return Err(UnsupportedText::HalfUnit) };
     let number = if big_endian { u16::from_be_bytes } else { u16::from_le_bytes };
     let text: Result<String, _> = char::decode_utf16(units.iter().copied().map(number)).collect();
-    text.map(String::into_bytes).map_err(|_| Unsupported::LoneSurrogate)
+    text.map(String::into_bytes).map_err(|_| UnsupportedText::LoneSurrogate)
 }
 
 /// Encodes UTF-8 as UTF-16 with its byte-order mark.
@@ -344,15 +344,15 @@ impl Decoder {
     ///
     /// # Errors
     /// Fails for UTF-32.
-    pub fn of(start: Start, charset: Option<Charset>) -> Result<Self, Unsupported> {
-        if let (Start::Plain, Some(charset)) = (start, charset) {
+    pub fn of(start: EncodingGuess, charset: Option<Charset>) -> Result<Self, UnsupportedText> {
+        if let (EncodingGuess::Plain, Some(charset)) = (start, charset) {
             return Ok(Self::Named(charset, Vec::new(), 0));
         }
         Ok(match start {
-            Start::Utf32 => return Err(Unsupported::Utf32),
-            Start::Utf16(big_endian) => Self::Utf16(big_endian, Vec::new()),
-            Start::Utf8Bom => Self::Plain(Utf8Check::default(), true),
-            Start::Plain => Self::default(),
+            EncodingGuess::Utf32 => return Err(UnsupportedText::Utf32),
+            EncodingGuess::Utf16(big_endian) => Self::Utf16(big_endian, Vec::new()),
+            EncodingGuess::Utf8Bom => Self::Plain(Utf8Check::default(), true),
+            EncodingGuess::Plain => Self::default(),
         })
     }
 
@@ -360,7 +360,7 @@ impl Decoder {
     ///
     /// # Errors
     /// Fails if the piece breaks the encoding that the text claims.
-    pub fn text_of<'p>(&mut self, piece: &'p [u8]) -> Result<Cow<'p, [u8]>, Unsupported> {
+    pub fn text_of<'p>(&mut self, piece: &'p [u8]) -> Result<Cow<'p, [u8]>, UnsupportedText> {
         match self {
             Self::Utf16(big_endian, pending) => {
                 pending.extend_from_slice(piece);
@@ -389,7 +389,7 @@ impl Decoder {
     ///
     /// # Errors
     /// Fails as [`Self::text_of`] does.
-    pub fn rest(&mut self) -> Result<Vec<u8>, Unsupported> {
+    pub fn finish_text(&mut self) -> Result<Vec<u8>, UnsupportedText> {
         let Self::Named(charset, pending, line_feeds) = self else { return Ok(Vec::new()) };
         named_text(*charset, &std::mem::take(pending), *line_feeds)
     }
@@ -398,7 +398,7 @@ impl Decoder {
     ///
     /// # Errors
     /// Fails if the text ends within a character.
-    pub fn finish(self) -> Result<(Encoding, bool), Unsupported> {
+    pub fn finish(self) -> Result<(Encoding, bool), UnsupportedText> {
         match self {
             Self::Plain(check, bom) => {
                 let encoding = if check.is_valid() { Encoding::Utf8 } else { Encoding::Bytes };
@@ -415,8 +415,8 @@ impl Decoder {
 }
 
 /// Decodes a part of a text, after some line feeds.
-fn named_text(charset: Charset, bytes: &[u8], line_feeds: u64) -> Result<Vec<u8>, Unsupported> {
-    let text = charset.decode(bytes).map_err(|line| Unsupported::Line(line_feeds + line, charset))?;
+fn named_text(charset: Charset, bytes: &[u8], line_feeds: u64) -> Result<Vec<u8>, UnsupportedText> {
+    let text = charset.decode(bytes).map_err(|line| UnsupportedText::Line(line_feeds + line, charset))?;
     Ok(text.into_bytes())
 }
 
@@ -468,8 +468,8 @@ fn whole_units(bytes: &[u8], big_endian: bool) -> usize {
 
 /// Returns the text of a file without its byte order mark; all its bytes if it is not text.
 pub fn body_of(bytes: &[u8]) -> Cow<'_, [u8]> {
-    match Start::of(bytes) {
-        Start::Utf16(_) => Content::of(bytes, None).map_or(Cow::Borrowed(bytes), |view| view.body),
+    match EncodingGuess::of(bytes) {
+        EncodingGuess::Utf16(_) => Content::of(bytes, None).map_or(Cow::Borrowed(bytes), |view| view.body),
         // The lines are the same even if the rest is not UTF-8.
         start => Cow::Borrowed(slice_or_empty(bytes, start.bom_bytes()..)),
     }

@@ -26,11 +26,11 @@ pub fn encode(source: &[u8], target: &[u8], bytes_max: usize) -> Option<Vec<u8>>
     }
     let begin = common_start(source, target);
     let end = common_end(source.get(begin..)?, target.get(begin..)?);
-    let mut commands = Commands { bytes: Vec::new(), bytes_max };
+    let mut commands = DeltaWriter { bytes: Vec::new(), bytes_max };
     put_size(&mut commands.bytes, source.len());
     put_size(&mut commands.bytes, target.len());
     commands.copy(0, begin)?;
-    commands.between(source, target.get(begin..target.len() - end)?)?;
+    commands.delta_between(source, target.get(begin..target.len() - end)?)?;
     commands.copy(source.len() - end, end)?;
     Some(commands.bytes)
 }
@@ -43,14 +43,14 @@ pub fn size_after(delta: &[u8]) -> Option<usize> {
 }
 
 /// Positions of blocks in a source, by a hash of their bytes. Of two blocks with one hash, the later one is found.
-struct Blocks<'s> {
+struct BlockIndex<'s> {
     /// The source.
     source: &'s [u8],
     /// Position of a block, plus one; 0 for no block.
     table: Vec<u32>,
 }
 
-impl<'s> Blocks<'s> {
+impl<'s> BlockIndex<'s> {
     /// Indexes each block of `source`.
     fn of(source: &'s [u8]) -> Self {
         let count = source.len() / BLOCK_BYTES;
@@ -83,20 +83,20 @@ impl<'s> Blocks<'s> {
 }
 
 /// Commands of a delta under construction.
-struct Commands {
+struct DeltaWriter {
     /// Sizes and commands so far.
     bytes: Vec<u8>,
     /// Most bytes that it may have.
     bytes_max: usize,
 }
 
-impl Commands {
+impl DeltaWriter {
     /// Makes `target` of pieces of `source` and of new bytes.
-    fn between(&mut self, source: &[u8], target: &[u8]) -> Option<()> {
+    fn delta_between(&mut self, source: &[u8], target: &[u8]) -> Option<()> {
         if target.len() < BLOCK_BYTES || source.len() < BLOCK_BYTES {
             return self.insert(target);
         }
-        let blocks = Blocks::of(source);
+        let blocks = BlockIndex::of(source);
         let (mut at, mut written) = (0, 0);
         while let Some(block) = target.get(at..at + BLOCK_BYTES) {
             let Some(start) = blocks.find(block) else {

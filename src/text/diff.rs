@@ -23,7 +23,7 @@ const SMALL_BYTES: usize = 1000;
 
 /// Number of lines in which two texts differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
+pub struct LineCounts {
     /// Lines only in the new text.
     pub added: u64,
     /// Lines only in the old text.
@@ -31,14 +31,14 @@ pub struct Counts {
 }
 
 /// Counts the lines added and removed from `old` to `new`; an ending is part of its line.
-pub fn counts(old: &[u8], new: &[u8]) -> Counts {
+pub fn counts(old: &[u8], new: &[u8]) -> LineCounts {
     let (old, new) = middle(old, new);
     let (old_lines, new_lines) = (lines::count(old), lines::count(new));
     if old_lines + new_lines > DIFFED_LINES_MAX as u64 {
-        return Counts { added: new_lines, removed: old_lines };
+        return LineCounts { added: new_lines, removed: old_lines };
     }
     let (old, new): (Vec<&[u8]>, Vec<&[u8]>) = (lines::all(old), lines::all(new));
-    let mut counts = Counts::default();
+    let mut counts = LineCounts::default();
     for op in line_diff::diff(&old, &new).changes() {
         counts.removed += op.old_range().len() as u64;
         counts.added += op.new_range().len() as u64;
@@ -80,15 +80,19 @@ pub fn unified(old_name: &str, new_name: &str, old: &[u8], new: &[u8], bytes_max
     let split = |side| lines::all(side);
     let (old, new) = (split(old), split(new));
     let context = if bytes_max <= SMALL_BYTES && bytes_max > 0 { CONTEXT_LINES_SMALL } else { CONTEXT_LINES };
-    let mut text =
-        Bounded { size: TextSize::of(text.as_bytes()), text, room: AnswerRoom::new(bytes_max), left_out: 0 };
+    let mut text = BoundedDiff {
+        size: TextSize::of(text.as_bytes()),
+        text,
+        room: AnswerRoom::new(bytes_max),
+        left_out: 0,
+    };
     for group in group_diff_ops(line_diff::diff(&old, &new).ops, context) {
         if text.left_out == 0 {
             text.push(&hunk_header(&group));
         }
         each_line(&group, &old, &new, |sign, line| text.push_line(sign, line));
     }
-    let Bounded { mut text, left_out, .. } = text;
+    let BoundedDiff { mut text, left_out, .. } = text;
     if left_out > 0 {
         text.extend(["... ", &left_out.to_string(), MORE_LINES, "\n"]);
     }
@@ -125,7 +129,7 @@ fn each_line(group: &[DiffOp], old: &[&[u8]], new: &[&[u8]], mut take: impl FnMu
 }
 
 /// A diff for an answer.
-struct Bounded {
+struct BoundedDiff {
     /// Text that fits.
     text: String,
     /// Size of the text.
@@ -136,7 +140,7 @@ struct Bounded {
     left_out: usize,
 }
 
-impl Bounded {
+impl BoundedDiff {
     /// Adds a line of a hunk.
     fn push_line(&mut self, sign: char, line: &[u8]) {
         // Skip a line that cannot fit before its size is computed.
@@ -171,7 +175,7 @@ const BINARY_PROBE_BYTES: usize = 8000;
 
 /// A file on one side of a diff.
 #[derive(Debug, Clone, Copy)]
-pub struct Side<'a> {
+pub struct DiffSide<'a> {
     /// Path of the file.
     pub path: &'a [u8],
     /// Mode, as git writes it.
@@ -186,9 +190,9 @@ pub struct Side<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct FileDiff<'a> {
     /// The old side; `None` for a new file.
-    pub old: Option<Side<'a>>,
+    pub old: Option<DiffSide<'a>>,
     /// The new side; `None` for a deleted file.
-    pub new: Option<Side<'a>>,
+    pub new: Option<DiffSide<'a>>,
     /// Similarity of the two in percent, if the path changed.
     pub similarity: Option<usize>,
     /// True if the content of a binary file is written, not only that it differs.
@@ -197,7 +201,7 @@ pub struct FileDiff<'a> {
 
 /// Size of a diff of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Amount {
+pub struct DiffSize {
     /// Lines added; `None` if lines were not compared.
     pub insertions: Option<usize>,
     /// Lines removed; `None` if lines were not compared.
@@ -206,7 +210,7 @@ pub struct Amount {
 
 impl FileDiff<'_> {
     /// Adds the diff of this file to `out`.
-    pub fn write(&self, out: &mut Vec<u8>) -> Amount {
+    pub fn write(&self, out: &mut Vec<u8>) -> DiffSize {
         let (old, new) = (bytes_of(self.old), bytes_of(self.new));
         let is_large = old.len().max(new.len()) > DIFFED_BYTES_MAX;
         let is_text = old == new || !(is_large || is_binary(old) || is_binary(new));
@@ -214,13 +218,13 @@ impl FileDiff<'_> {
         let header = self.header(if self.binary && !is_text { usize::MAX } else { ID_DIGITS });
         out.extend_from_slice(&header);
         if old == new {
-            return Amount { insertions: Some(0), deletions: Some(0) };
+            return DiffSize { insertions: Some(0), deletions: Some(0) };
         }
         if self.binary && !is_text {
             binary::write(out, old, new);
-            return Amount::default();
+            return DiffSize::default();
         }
-        let name = |side: Option<Side<'_>>, prefix: &str| match side {
+        let name = |side: Option<DiffSide<'_>>, prefix: &str| match side {
             Some(side) => quoted(prefix, side.path).into_owned(),
             None => b"/dev/null".to_vec(),
         };
@@ -228,7 +232,7 @@ impl FileDiff<'_> {
         if !is_text {
             let kind: &[u8] = if is_large { b"Large" } else { b"Binary" };
             out.extend([kind, b" files ", &old_name, b" and ", &new_name, b" differ\n"].concat());
-            return Amount::default();
+            return DiffSize::default();
         }
         for (sign, name) in [(b"--- ", &old_name), (b"+++ ", &new_name)] {
             out.extend_from_slice(sign);
@@ -264,7 +268,7 @@ impl FileDiff<'_> {
             line(&[b"rename from ", &quoted("", first.path)]);
             line(&[b"rename to ", &quoted("", second.path)]);
         }
-        let id = |side: Option<Side<'_>>| match side {
+        let id = |side: Option<DiffSide<'_>>| match side {
             Some(side) => side.id.chars().take(id_digits).collect(),
             None => "0".repeat(id_digits.min(first.id.len().max(ID_DIGITS))),
         };
@@ -279,7 +283,7 @@ impl FileDiff<'_> {
 }
 
 /// Returns the content of a side; empty for no side.
-fn bytes_of(side: Option<Side<'_>>) -> &[u8] {
+fn bytes_of(side: Option<DiffSide<'_>>) -> &[u8] {
     side.map_or(&[], |side| side.bytes)
 }
 
@@ -326,7 +330,7 @@ pub fn without_hunk(old: &[u8], new: &[u8], number: usize) -> Result<Vec<u8>, us
 }
 
 /// Adds the hunks between two texts.
-fn write_hunks(out: &mut Vec<u8>, old: &[u8], new: &[u8]) -> Amount {
+fn write_hunks(out: &mut Vec<u8>, old: &[u8], new: &[u8]) -> DiffSize {
     let (old, new) = (lines_of(old), lines_of(new));
     let (mut insertions, mut deletions) = (0, 0);
     for group in groups(&old, &new) {
@@ -341,7 +345,7 @@ fn write_hunks(out: &mut Vec<u8>, old: &[u8], new: &[u8]) -> Amount {
             }
         });
     }
-    Amount { insertions: Some(insertions), deletions: Some(deletions) }
+    DiffSize { insertions: Some(insertions), deletions: Some(deletions) }
 }
 
 /// Returns a path with its prefix, in quotes as git writes them if it could be misread.
@@ -389,7 +393,11 @@ mod tests {
             ("a\n", "a\na\n", 1, 0),
             ("aa\nb\n", "ba\nb\n", 1, 1),
         ] {
-            assert_eq!(counts(old.as_bytes(), new.as_bytes()), Counts { added, removed }, "{old:?} {new:?}");
+            assert_eq!(
+                counts(old.as_bytes(), new.as_bytes()),
+                LineCounts { added, removed },
+                "{old:?} {new:?}"
+            );
         }
     }
 
@@ -406,8 +414,8 @@ mod tests {
         );
     }
 
-    fn side<'a>(path: &'a str, mode: &'a str, id: &'a str, text: &'a str) -> Side<'a> {
-        Side { path: path.as_bytes(), mode, id, bytes: text.as_bytes() }
+    fn side<'a>(path: &'a str, mode: &'a str, id: &'a str, text: &'a str) -> DiffSide<'a> {
+        DiffSide { path: path.as_bytes(), mode, id, bytes: text.as_bytes() }
     }
 
     fn written(diff: &FileDiff<'_>) -> String {

@@ -193,7 +193,7 @@ fn is_unseen(character: char) -> bool {
 
 /// A character that nobody types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OddCharacter {
+pub struct UntypableCharacter {
     /// The character.
     pub character: char,
     /// First line that has it, from 1.
@@ -201,8 +201,8 @@ pub struct OddCharacter {
 }
 
 /// Returns the characters that nobody types and that only `new` has, each with its first line; at most `count_max`.
-pub fn odd_characters(old: &[u8], new: &[u8], count_max: usize) -> Vec<OddCharacter> {
-    let mut found: Vec<OddCharacter> = Vec::new();
+pub fn odd_characters(old: &[u8], new: &[u8], count_max: usize) -> Vec<UntypableCharacter> {
+    let mut found: Vec<UntypableCharacter> = Vec::new();
     // Nearly every text is plain, which one pass over its bytes shows.
     if !new.iter().any(|byte| *byte >= 0x80 || is_odd(char::from(*byte))) {
         return found;
@@ -212,7 +212,7 @@ pub fn odd_characters(old: &[u8], new: &[u8], count_max: usize) -> Vec<OddCharac
     for character in chunks.flat_map(|chunk| chunk.valid().chars()) {
         if is_odd(character) && found.iter().all(|known| known.character != character) && !has(old, character)
         {
-            found.push(OddCharacter { character, line });
+            found.push(UntypableCharacter { character, line });
         }
         line += usize::from(character == '\n');
         if found.len() == count_max {
@@ -293,7 +293,7 @@ pub fn plural<N: Copy + Display + PartialEq + From<u8>>(count: N, singular: &str
 }
 
 /// Returns the first names of a list, for a message.
-pub fn some_of(names: &[String]) -> String {
+pub fn first_names(names: &[String]) -> String {
     /// Largest number of names.
     const NAMED: usize = 5;
     first_of(names.iter().cloned(), names.len(), NAMED)

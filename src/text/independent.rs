@@ -31,7 +31,7 @@ pub fn by_halves<E>(
 }
 
 /// Old text of a change.
-pub enum Old<'a> {
+pub enum OldText<'a> {
     /// These bytes.
     Text(&'a [u8]),
     /// Whole lines at this place.
@@ -40,7 +40,7 @@ pub enum Old<'a> {
 
 /// Occurrences of a part of a line.
 #[derive(Clone, Copy)]
-struct Occurrences {
+struct PartOccurrences {
     /// Number in the text; they may overlap.
     count: usize,
     /// Start of the last.
@@ -57,7 +57,7 @@ struct Occurrences {
 ///   text          old      new         line after it
 ///   a1 = b1       a1       a2          a2 = b1
 ///   c1 = d1       c1       a1          a1 = d1      in the other order, `a1` would be there twice
-pub fn places(text: &[u8], changes: &[(Old<'_>, Cow<'_, [u8]>)]) -> Option<Vec<Range<usize>>> {
+pub fn places(text: &[u8], changes: &[(OldText<'_>, Cow<'_, [u8]>)]) -> Option<Vec<Range<usize>>> {
     let mut ids: HashMap<&[u8], usize> = HashMap::new();
     let mut sought: Vec<&[u8]> = Vec::new();
     for (_, part) in changes.iter().flat_map(|(old, _)| parts(old)) {
@@ -70,7 +70,7 @@ pub fn places(text: &[u8], changes: &[(Old<'_>, Cow<'_, [u8]>)]) -> Option<Vec<R
         return None;
     }
     let finder = AhoCorasick::new(&sought).ok()?;
-    let mut found = vec![Occurrences { count: 0, last: 0, made_by: usize::MAX }; sought.len()];
+    let mut found = vec![PartOccurrences { count: 0, last: 0, made_by: usize::MAX }; sought.len()];
     for (number, place) in finder.find_overlapping_iter(text).enumerate() {
         if number / SOUGHT_PER_BYTE_MAX > text.len() {
             return None;
@@ -78,9 +78,9 @@ pub fn places(text: &[u8], changes: &[(Old<'_>, Cow<'_, [u8]>)]) -> Option<Vec<R
         let part = found.get_mut(place.pattern().as_usize())?;
         (part.count, part.last) = (part.count + 1, place.start());
     }
-    let place = |(old, _): &(Old<'_>, Cow<'_, [u8]>)| match old {
-        Old::Lines(place) => Some(place.clone()),
-        Old::Text(sought) => {
+    let place = |(old, _): &(OldText<'_>, Cow<'_, [u8]>)| match old {
+        OldText::Lines(place) => Some(place.clone()),
+        OldText::Text(sought) => {
             let all = parts(old).filter_map(|(offset, part)| Some((offset, found.get(*ids.get(part)?)?)));
             let (offset, only) = all.into_iter().find(|(_, part)| part.count == 1)?;
             let start = only.last.checked_sub(offset)?;
@@ -99,9 +99,9 @@ pub fn places(text: &[u8], changes: &[(Old<'_>, Cow<'_, [u8]>)]) -> Option<Vec<R
         }
     }
     changed.sort_unstable_by_key(|lines| lines.start);
-    let is_alone = |(index, (old, _)): (usize, &(Old<'_>, Cow<'_, [u8]>))| {
+    let is_alone = |(index, (old, _)): (usize, &(OldText<'_>, Cow<'_, [u8]>))| {
         let mut all = parts(old).filter_map(|(_, part)| found.get(*ids.get(part)?));
-        matches!(old, Old::Lines(_)) || all.any(|part| part.count == 1 && part.made_by >= index)
+        matches!(old, OldText::Lines(_)) || all.any(|part| part.count == 1 && part.made_by >= index)
     };
     let are_independent =
         changed.is_sorted_by(|one, next| one.end <= next.start) && changes.iter().enumerate().all(is_alone);
@@ -109,10 +109,10 @@ pub fn places(text: &[u8], changes: &[(Old<'_>, Cow<'_, [u8]>)]) -> Option<Vec<R
 }
 
 /// Returns the parts of an old text that lie in one line each, with their offsets.
-fn parts<'a>(old: &Old<'a>) -> impl Iterator<Item = (usize, &'a [u8])> + use<'a> {
+fn parts<'a>(old: &OldText<'a>) -> impl Iterator<Item = (usize, &'a [u8])> + use<'a> {
     let text: &[u8] = match old {
-        Old::Text(text) => text,
-        Old::Lines(_) => b"",
+        OldText::Text(text) => text,
+        OldText::Lines(_) => b"",
     };
     let mut end = 0;
     text.split(|&byte| byte == b'\n')
@@ -166,8 +166,8 @@ mod tests {
                 let end = (start + length).min(text.len());
                 let is_lines = (start == 0 || text[start - 1] == b'\n') && text[start..end].ends_with(b"\n");
                 changes.push(match random(3) {
-                    0 if is_lines => (Old::Lines(start..end), Cow::Owned([new, &b"\n"[..]].concat())),
-                    _ => (Old::Text(&text[start..end]), Cow::Borrowed(new.as_slice())),
+                    0 if is_lines => (OldText::Lines(start..end), Cow::Owned([new, &b"\n"[..]].concat())),
+                    _ => (OldText::Text(&text[start..end]), Cow::Borrowed(new.as_slice())),
                 });
             }
             let found = places(&text, &changes);
@@ -179,7 +179,7 @@ mod tests {
                 let start = place.start.strict_add_signed(done.iter().map(moved_by).sum());
                 let range = start..start + place.len();
                 assert_eq!(now[range.clone()], text[place.clone()]);
-                if let Old::Text(old) = old {
+                if let OldText::Text(old) = old {
                     let found = replace::places(&now, old, false);
                     assert_eq!(found, std::slice::from_ref(&range), "{text:?} {old:?}");
                 }
@@ -192,8 +192,9 @@ mod tests {
 
     #[test]
     fn change_is_not_independent_of_one_that_makes_its_old_text() {
-        let change =
-            |old: &'static str, new: &'static str| (Old::Text(old.as_bytes()), Cow::Borrowed(new.as_bytes()));
+        let change = |old: &'static str, new: &'static str| {
+            (OldText::Text(old.as_bytes()), Cow::Borrowed(new.as_bytes()))
+        };
         let text = b"a1 = b1\nc1 = d1\nx\n";
         let of = |changes: &[_]| places(text, changes);
         assert_eq!(of(&[change("a1", "a2"), change("c1", "a1")]), Some(vec![0..2, 8..10]));

@@ -14,7 +14,7 @@ const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 
 /// Reason why a text could not be changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault(pub String);
+pub struct JsonFault(pub String);
 
 /// A member of an object, or an item of a list, by byte offsets.
 #[derive(Debug, Clone)]
@@ -46,7 +46,7 @@ struct Container {
 ///
 /// # Errors
 /// Fails if the text is not JSON with comments, or if the path leads through a value that is not an object.
-pub fn set(text: &str, path: &[&str], value: &Value) -> Result<String, Fault> {
+pub fn set(text: &str, path: &[&str], value: &Value) -> Result<String, JsonFault> {
     let text = if is_blank(text) { "{}\n" } else { text };
     if let Some(member) = find(text, path)? {
         if plain(text, member.value, member.end) == Some(value.clone()) {
@@ -65,14 +65,14 @@ pub fn set(text: &str, path: &[&str], value: &Value) -> Result<String, Fault> {
         value = Value::Object(std::iter::once(((*name).to_owned(), value)).collect());
         outer = parents;
     }
-    Err(Fault("no name is given".to_owned()))
+    Err(JsonFault("no name is given".to_owned()))
 }
 
 /// Returns the text with `item` added to the list at `path`, unless an item of it contains `sign` outside its comments.
 ///
 /// # Errors
 /// Fails as [`set`] does, and if the value there is not a list.
-pub fn add_item(text: &str, path: &[&str], sign: &str, item: &Value) -> Result<String, Fault> {
+pub fn add_item(text: &str, path: &[&str], sign: &str, item: &Value) -> Result<String, JsonFault> {
     match find(text, path)? {
         None => set(text, path, &Value::Array(vec![item.clone()])),
         Some(member) => {
@@ -90,7 +90,7 @@ pub fn add_item(text: &str, path: &[&str], sign: &str, item: &Value) -> Result<S
 ///
 /// # Errors
 /// Fails if the text is not JSON with comments.
-pub fn remove(text: &str, path: &[&str]) -> Result<String, Fault> {
+pub fn remove(text: &str, path: &[&str]) -> Result<String, JsonFault> {
     let Some((last, parents)) = path.split_last() else { return Ok(text.to_owned()) };
     let Some(parent) = object(text, parents)? else { return Ok(text.to_owned()) };
     let Some(at) = parent.members.iter().rposition(|member| member.name == *last) else {
@@ -109,7 +109,7 @@ pub fn remove(text: &str, path: &[&str]) -> Result<String, Fault> {
 ///
 /// # Errors
 /// Fails if the text is not JSON with comments.
-pub fn remove_items(text: &str, path: &[&str], sign: &str) -> Result<String, Fault> {
+pub fn remove_items(text: &str, path: &[&str], sign: &str) -> Result<String, JsonFault> {
     let Some(list) = list(text, path)? else { return Ok(text.to_owned()) };
     let mut inner = Vec::new();
     let mut outer = cuts(text, &list, |_, item| {
@@ -135,7 +135,7 @@ pub fn remove_items(text: &str, path: &[&str], sign: &str) -> Result<String, Fau
 ///
 /// # Errors
 /// Fails if a text is not JSON with comments.
-pub fn restore(text: &str, path: &[&str], earlier: &str) -> Result<String, Fault> {
+pub fn restore(text: &str, path: &[&str], earlier: &str) -> Result<String, JsonFault> {
     match (span(text, path)?, span(earlier, path)?) {
         (Some(now), Some(then)) => spliced(text, now.start, now.end, str_or_empty(earlier, then)),
         (Some(_), None) => remove(text, path),
@@ -147,7 +147,7 @@ pub fn restore(text: &str, path: &[&str], earlier: &str) -> Result<String, Fault
 ///
 /// # Errors
 /// Fails if the text is not JSON with comments.
-pub fn get(text: &str, path: &[&str]) -> Result<Option<Value>, Fault> {
+pub fn get(text: &str, path: &[&str]) -> Result<Option<Value>, JsonFault> {
     let Some(member) = find(text, path)? else { return Ok(None) };
     if let Some(value) = plain(text, member.value, member.end) {
         return Ok(Some(value));
@@ -161,7 +161,7 @@ pub fn get(text: &str, path: &[&str]) -> Result<Option<Value>, Fault> {
 ///
 /// # Errors
 /// Fails if the text is not JSON with comments.
-pub fn span(text: &str, path: &[&str]) -> Result<Option<Range<usize>>, Fault> {
+pub fn span(text: &str, path: &[&str]) -> Result<Option<Range<usize>>, JsonFault> {
     Ok(find(text, path)?.map(|member| member.value..member.end))
 }
 
@@ -169,7 +169,7 @@ pub fn span(text: &str, path: &[&str]) -> Result<Option<Range<usize>>, Fault> {
 ///
 /// # Errors
 /// Fails if the text is not JSON with comments.
-pub fn items(text: &str, path: &[&str]) -> Result<Option<Vec<Range<usize>>>, Fault> {
+pub fn items(text: &str, path: &[&str]) -> Result<Option<Vec<Range<usize>>>, JsonFault> {
     let range = |item: &Member| item.value..item.end;
     Ok(list(text, path)?.map(|list| list.members.iter().map(range).collect()))
 }
@@ -178,8 +178,8 @@ pub fn items(text: &str, path: &[&str]) -> Result<Option<Vec<Range<usize>>>, Fau
 ///
 /// # Errors
 /// Fails if there is no such list.
-pub fn insert_item(text: &str, path: &[&str], at: usize, item: &str) -> Result<String, Fault> {
-    let list = list(text, path)?.ok_or_else(|| Fault("there is no list to insert into".to_owned()))?;
+pub fn insert_item(text: &str, path: &[&str], at: usize, item: &str) -> Result<String, JsonFault> {
+    let list = list(text, path)?.ok_or_else(|| JsonFault("there is no list to insert into".to_owned()))?;
     let own_line = |item: &Member| {
         let line_start = str_or_empty(text, ..item.start).rfind('\n').map(|at| at + 1)?;
         let indent = text.get(line_start..item.start)?;
@@ -202,7 +202,7 @@ pub fn insert_item(text: &str, path: &[&str], at: usize, item: &str) -> Result<S
 ///
 /// # Errors
 /// Fails if the text is not JSON with comments.
-pub fn remove_item(text: &str, path: &[&str], at: usize) -> Result<String, Fault> {
+pub fn remove_item(text: &str, path: &[&str], at: usize) -> Result<String, JsonFault> {
     let cuts = list(text, path)?.map(|list| cuts(text, &list, |index, _| index == at));
     Ok(without(text, 0..text.len(), cuts.unwrap_or_default()))
 }
@@ -218,14 +218,14 @@ fn is_blank(text: &str) -> bool {
 }
 
 /// Returns the member at a path.
-fn find(text: &str, path: &[&str]) -> Result<Option<Member>, Fault> {
+fn find(text: &str, path: &[&str]) -> Result<Option<Member>, JsonFault> {
     let Some((last, parents)) = path.split_last() else { return Ok(None) };
     let member = |object: Container| object.members.into_iter().rev().find(|member| member.name == *last);
     Ok(object(text, parents)?.and_then(member))
 }
 
 /// Returns the object at a path; the empty path leads to the whole text.
-fn object(text: &str, path: &[&str]) -> Result<Option<Container>, Fault> {
+fn object(text: &str, path: &[&str]) -> Result<Option<Container>, JsonFault> {
     if path.is_empty() {
         return if is_blank(text) { Ok(None) } else { top(text).map(Some) };
     }
@@ -233,12 +233,12 @@ fn object(text: &str, path: &[&str]) -> Result<Option<Container>, Fault> {
 }
 
 /// Returns the list at a path; `None` if there is another value, or none.
-fn list(text: &str, path: &[&str]) -> Result<Option<Container>, Fault> {
+fn list(text: &str, path: &[&str]) -> Result<Option<Container>, JsonFault> {
     Ok(find(text, path)?.and_then(|member| container_at(text, member.value, b'[').ok()))
 }
 
 /// Returns the object that the whole text is.
-fn top(text: &str) -> Result<Container, Fault> {
+fn top(text: &str) -> Result<Container, JsonFault> {
     let mut scanner = Scanner { bytes: text.as_bytes(), at: 0 };
     if text.starts_with('\u{feff}') {
         scanner.at = 3;
@@ -250,7 +250,7 @@ fn top(text: &str) -> Result<Container, Fault> {
 }
 
 /// Returns the object or list that begins at `at`.
-fn container_at(text: &str, at: usize, open: u8) -> Result<Container, Fault> {
+fn container_at(text: &str, at: usize, open: u8) -> Result<Container, JsonFault> {
     let mut scanner = Scanner { bytes: text.as_bytes(), at };
     scanner.container(open, 0)
 }
@@ -261,8 +261,8 @@ fn plain(text: &str, start: usize, end: usize) -> Option<Value> {
 }
 
 /// Returns a text with a part replaced.
-fn spliced(text: &str, start: usize, end: usize, new: &str) -> Result<String, Fault> {
-    let outside = || Fault("a place outside the text was meant".to_owned());
+fn spliced(text: &str, start: usize, end: usize, new: &str) -> Result<String, JsonFault> {
+    let outside = || JsonFault("a place outside the text was meant".to_owned());
     let (before, after) = (text.get(..start).ok_or_else(outside)?, text.get(end..).ok_or_else(outside)?);
     Ok(format!("{before}{}{after}", with_endings_of(text, new)))
 }
@@ -291,7 +291,7 @@ fn with_member(
     container: &Container,
     name: Option<&str>,
     value: &Value,
-) -> Result<String, Fault> {
+) -> Result<String, JsonFault> {
     let name = name.map(|name| format!("{}: ", Value::from(name))).unwrap_or_default();
     let has_break = |range: Range<usize>| text.get(range).is_some_and(|part| part.contains('\n'));
     let last = container.members.last();
@@ -422,13 +422,13 @@ impl Scanner<'_> {
     }
 
     /// Returns a fault with the line of the error.
-    fn fault(&self, what: &str) -> Fault {
+    fn fault(&self, what: &str) -> JsonFault {
         let before = slice_or_empty(self.bytes, ..self.at);
-        Fault(format!("line {}: {what}", 1 + memchr::memchr_iter(b'\n', before).count()))
+        JsonFault(format!("line {}: {what}", 1 + memchr::memchr_iter(b'\n', before).count()))
     }
 
     /// Skips blanks and comments.
-    fn skip(&mut self) -> Result<(), Fault> {
+    fn skip(&mut self) -> Result<(), JsonFault> {
         loop {
             match (self.peek(), self.bytes.get(self.at + 1)) {
                 (Some(b' ' | b'\t' | b'\r' | b'\n'), _) => self.at += 1,
@@ -448,7 +448,7 @@ impl Scanner<'_> {
     }
 
     /// Skips a string and returns its value.
-    fn text(&mut self) -> Result<String, Fault> {
+    fn text(&mut self) -> Result<String, JsonFault> {
         let start = self.at;
         self.at += 1;
         loop {
@@ -465,7 +465,7 @@ impl Scanner<'_> {
     }
 
     /// Skips a value.
-    fn value(&mut self, depth: usize) -> Result<(), Fault> {
+    fn value(&mut self, depth: usize) -> Result<(), JsonFault> {
         match self.peek() {
             Some(b'"') => self.text().map(drop),
             Some(open @ (b'{' | b'[')) => self.container(open, depth + 1).map(drop),
@@ -482,7 +482,7 @@ impl Scanner<'_> {
     }
 
     /// Skips an object or a list and returns it.
-    fn container(&mut self, open: u8, depth: usize) -> Result<Container, Fault> {
+    fn container(&mut self, open: u8, depth: usize) -> Result<Container, JsonFault> {
         let (what, close) = if open == b'{' { ("an object", b'}') } else { ("a list", b']') };
         if self.peek() != Some(open) {
             return Err(self.fault(&format!("{what} was expected")));
@@ -508,7 +508,7 @@ impl Scanner<'_> {
     }
 
     /// Skips a member or an item, and the comma after it, and returns it.
-    fn member(&mut self, open: u8, depth: usize) -> Result<Member, Fault> {
+    fn member(&mut self, open: u8, depth: usize) -> Result<Member, JsonFault> {
         let start = self.at;
         let mut name = String::new();
         if open == b'{' {
@@ -633,7 +633,7 @@ mod tests {
         for (text, line) in
             [("{\n\"a\" 1}", 2), ("[1]", 1), ("{\"a\": {}\n\"b\": 1}", 2), ("{\"a\": tru}", 1), ("{} x", 1)]
         {
-            let Fault(fault) = set(text, &["x"], &json!(1)).unwrap_err();
+            let JsonFault(fault) = set(text, &["x"], &json!(1)).unwrap_err();
             assert!(fault.starts_with(&format!("line {line}: ")), "{text}: {fault}");
         }
         assert!(set("{\"x\": 1}", &["x", "y"], &json!(1)).is_err());

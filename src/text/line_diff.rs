@@ -72,7 +72,7 @@ pub(super) fn common_ends<T: PartialEq>(old: &[T], new: &[T]) -> (usize, usize) 
 pub fn diff(old: &[&[u8]], new: &[&[u8]]) -> LineDiff {
     let (head, tail) = common_ends(old, new);
     let [old_middle, new_middle] = [old, new].map(|lines| slice_or_empty(lines, head..lines.len() - tail));
-    let mut found = Found { ops: Replace::new(Capture::new()), old: 0, new: 0 };
+    let mut found = FoundDifferences { ops: Replace::new(Capture::new()), old: 0, new: 0 };
     found.keep(head);
     let mut is_coarse = old_middle.len() + new_middle.len() > DIFFED_LINES_MAX;
     if is_coarse || old_middle.is_empty() || new_middle.is_empty() {
@@ -87,7 +87,7 @@ pub fn diff(old: &[&[u8]], new: &[&[u8]]) -> LineDiff {
 }
 
 /// The differences found so far, and the next line of each text.
-struct Found {
+struct FoundDifferences {
     /// The differences.
     ops: Replace<Capture>,
     /// Next line of the old text.
@@ -96,7 +96,7 @@ struct Found {
     new: usize,
 }
 
-impl Found {
+impl FoundDifferences {
     /// Keeps the next lines.
     fn keep(&mut self, count: usize) {
         if count > 0 {
@@ -119,7 +119,7 @@ impl Found {
 }
 
 /// Compares the numbers of lines, in blocks from the first to the last; returns true if a block was too large.
-fn compare(found: &mut Found, old: &[u32], new: &[u32]) -> bool {
+fn compare(found: &mut FoundDifferences, old: &[u32], new: &[u32]) -> bool {
     let mut is_coarse = false;
     let mut looks_left = LOOKS_MAX * (old.len() + new.len());
     let mut seen = vec![LineOccurrences::default(); old.len()];

@@ -20,7 +20,7 @@ pub struct LineIndex<'f> {
 
 /// Result of a search.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Places {
+pub struct SearchPlaces {
     /// Indices of first lines, in order and up to the limit.
     pub starts: Vec<usize>,
     /// True if the search was stopped, so that there may be more.
@@ -59,9 +59,15 @@ impl<'f> LineIndex<'f> {
     }
 
     /// Returns at most `limit` places of `needle` that start in `window`, for at most `budget` comparisons.
-    pub fn places(&self, needle: &[u32], window: &Range<usize>, limit: usize, budget: &mut usize) -> Places {
+    pub fn places(
+        &self,
+        needle: &[u32],
+        window: &Range<usize>,
+        limit: usize,
+        budget: &mut usize,
+    ) -> SearchPlaces {
         let rarest = needle.iter().enumerate().min_by_key(|(_, id)| self.positions_of(**id).len());
-        let mut places = Places::default();
+        let mut places = SearchPlaces::default();
         let Some((offset, id)) = rarest else { return places };
         let positions = self.positions_of(*id);
         let first = positions.partition_point(|at| *at < window.start.saturating_add(offset));

@@ -27,7 +27,7 @@ pub enum LineEnding {
 impl LineEnding {
     /// Returns the style of all of `text`.
     pub fn of(text: &[u8]) -> Self {
-        let mut endings = Endings::default();
+        let mut endings = LineEndingCounts::default();
         endings.count(text);
         endings.style()
     }
@@ -53,7 +53,7 @@ impl LineEnding {
 
 /// Counts of the line endings in a text that arrives in pieces.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Endings {
+pub struct LineEndingCounts {
     /// LF without CR before it.
     pub lf: u64,
     /// CR LF.
@@ -64,7 +64,7 @@ pub struct Endings {
     after_cr: bool,
 }
 
-impl Endings {
+impl LineEndingCounts {
     /// Counts the line endings of the next piece.
     pub fn count(&mut self, piece: &[u8]) {
         if self.after_cr && piece.first() == Some(&b'\n') {
@@ -182,7 +182,7 @@ pub fn common_end(one: &[u8], other: &[u8]) -> usize {
 
 /// Number of lines that two texts have in common, and of all their lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Common {
+pub struct CommonLines {
     /// Whole common lines at the start.
     pub head: u64,
     /// Whole common lines at the end, after those.
@@ -194,15 +194,15 @@ pub struct Common {
 }
 
 /// Counts the lines that two texts have in common at their start, and then at their end.
-pub fn common_lines(one: &[u8], other: &[u8]) -> Common {
+pub fn common_lines(one: &[u8], other: &[u8]) -> CommonLines {
     let ending = terminator(one);
     let same_start = common_start(one, other);
     if same_start == one.len() && same_start == other.len() {
         let all = count(one);
-        return Common { head: all, tail: 0, one: all, other: all };
+        return CommonLines { head: all, tail: 0, one: all, other: all };
     }
     if terminator(other) != ending {
-        return Common { head: 0, tail: 0, one: count(one), other: count(other) };
+        return CommonLines { head: 0, tail: 0, one: count(one), other: count(other) };
     }
     let count = |text: &[u8]| {
         let ended = memchr::memchr_iter(ending, text).count() as u64;
@@ -225,7 +225,7 @@ pub fn common_lines(one: &[u8], other: &[u8]) -> Common {
     };
     let (head, tail) = (count(slice_or_empty(same, ..start)), count(whole));
     let between = |text: &[u8]| count(slice_or_empty(text, ..text.len() - whole.len()));
-    Common { head, tail, one: head + between(one) + tail, other: head + between(other) + tail }
+    CommonLines { head, tail, one: head + between(one) + tail, other: head + between(other) + tail }
 }
 
 /// Returns `text` with every LF, CR LF and (if there is no LF at all) CR replaced by `ending`.
@@ -354,7 +354,7 @@ fn block_of(lines: &[&[u8]], header: usize) -> (usize, usize) {
         }
     }
     let above = (0..header).rev().take_while(|&above| {
-        indent_at(lines, above) == Some(own) && lines.get(above).is_some_and(|line| belongs_below(line))
+        indent_at(lines, above) == Some(own) && lines.get(above).is_some_and(|line| is_item_prefix(line))
     });
     (above.last().unwrap_or(header), end)
 }
@@ -380,7 +380,7 @@ fn closes(line: &[u8]) -> bool {
 }
 
 /// Returns true if a line is a comment, an attribute or a decorator of the next item.
-fn belongs_below(line: &[u8]) -> bool {
+fn is_item_prefix(line: &[u8]) -> bool {
     let text = line.trim_ascii();
     [&b"//"[..], b"#", b"/*", b"*", b"@", b"--", b";;"].iter().any(|start| text.starts_with(start))
 }
@@ -426,7 +426,7 @@ mod tests {
             assert_eq!(terminator(text), style.terminator(), "{text:?}");
             assert_eq!(lines(text).count() as u64, count_of_lines);
             for size in 1..4 {
-                let mut endings = Endings::default();
+                let mut endings = LineEndingCounts::default();
                 text.chunks(size).for_each(|piece| endings.count(piece));
                 assert_eq!(endings.style(), style, "{text:?} in pieces of {size}");
             }

@@ -6,12 +6,12 @@ use similar::DiffOp;
 
 use crate::error::{Error, ErrorKind};
 use crate::limits::DIFFED_LINES_MAX;
-use crate::text::checked::{Fault, slice};
+use crate::text::checked::{TextFault, slice};
 use crate::text::{line_diff, lines};
 
 /// Reason why two changes cannot be merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Conflict {
+pub enum MergeConflict {
     /// Both change the same lines, or adjacent ones.
     SameLines,
     /// The texts are too large to be compared in time.
@@ -20,7 +20,7 @@ pub enum Conflict {
 
 /// Policy for a change that both sides made in the same place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Alike {
+pub enum EqualChanges {
     /// It is applied once.
     Once,
     /// It is a conflict: each may have been meant in addition to the other.
@@ -28,7 +28,7 @@ pub enum Alike {
 }
 
 /// Lines of the base that one or both sides change, and the lines of each side in their place.
-struct Region {
+struct MergeRegion {
     /// Lines of the base.
     base: Range<usize>,
     /// Lines of each side.
@@ -38,14 +38,14 @@ struct Region {
 }
 
 /// The texts of a merge, in lines.
-struct Texts<'t> {
+struct MergeTexts<'t> {
     /// Text that both sides changed.
     base: Vec<&'t [u8]>,
     /// Texts of the sides.
     sides: [Vec<&'t [u8]>; 2],
 }
 
-impl<'t> Texts<'t> {
+impl<'t> MergeTexts<'t> {
     /// Splits the texts into lines.
     fn of(base: &'t [u8], one: &'t [u8], other: &'t [u8]) -> Self {
         Self { base: lines::all(base), sides: [lines::all(one), lines::all(other)] }
@@ -53,11 +53,13 @@ impl<'t> Texts<'t> {
 
     /// Returns the regions that the sides change, in order. The second value is true if the texts have too many lines to
     /// be compared.
-    fn regions(&self) -> (Vec<Region>, bool) {
+    fn regions(&self) -> (Vec<MergeRegion>, bool) {
         let diffs = self.sides.each_ref().map(|side| (line_diff::diff(&self.base, side), side));
         let is_coarse = diffs.iter().any(|(diff, _)| diff.is_coarse);
-        let mut rest =
-            diffs.map(|(diff, side)| SideRest { changes: diff.lowest_changes(&self.base, side), passed: 0 });
+        let mut rest = diffs.map(|(diff, side)| RemainingChanges {
+            changes: diff.lowest_changes(&self.base, side),
+            passed: 0,
+        });
         let mut regions = Vec::new();
         loop {
             let nexts = rest.each_ref().map(|side| side.next().map(|next| (next.start, next.end)));
@@ -75,17 +77,17 @@ impl<'t> Texts<'t> {
                 }
             }
             let [one, other] = rest.each_ref().map(|side| side.line(base.end));
-            regions.push(Region { base, sides: [starts[0]..one, starts[1]..other], is_changed });
+            regions.push(MergeRegion { base, sides: [starts[0]..one, starts[1]..other], is_changed });
         }
     }
 
     /// Returns true if the lines of both sides are equal in a region.
-    fn is_alike(&self, region: &Region) -> bool {
+    fn is_alike(&self, region: &MergeRegion) -> bool {
         self.sides[0].get(region.sides[0].clone()) == self.sides[1].get(region.sides[1].clone())
     }
 
     /// Returns the regions that both sides change, each in its own way; none if there are too many lines to compare.
-    fn overlaps(&self) -> Vec<Region> {
+    fn overlaps(&self) -> Vec<MergeRegion> {
         let (mut regions, is_coarse) = self.regions();
         regions.retain(|region| !is_coarse && region.is_changed == [true; 2] && !self.is_alike(region));
         regions
@@ -94,15 +96,15 @@ impl<'t> Texts<'t> {
     /// Returns the base with the lines of the side that `pick` chooses for each region.
     fn merged(
         &self,
-        regions: &[Region],
-        pick: impl Fn(&Region) -> Result<usize, Conflict>,
-    ) -> Result<Vec<u8>, Conflict> {
+        regions: &[MergeRegion],
+        pick: impl Fn(&MergeRegion) -> Result<usize, MergeConflict>,
+    ) -> Result<Vec<u8>, MergeConflict> {
         let mut merged: Vec<&[u8]> = Vec::with_capacity(self.base.len());
         let mut at = 0;
         for region in regions {
             let side = pick(region)?;
             merged.extend_from_slice(slice(&self.base, at..region.base.start)?);
-            let lines = self.sides.get(side).zip(region.sides.get(side)).ok_or(Conflict::SameLines)?;
+            let lines = self.sides.get(side).zip(region.sides.get(side)).ok_or(MergeConflict::SameLines)?;
             merged.extend_from_slice(slice(lines.0, lines.1.clone())?);
             at = region.base.end;
         }
@@ -112,14 +114,14 @@ impl<'t> Texts<'t> {
 }
 
 /// The changes of a side that are in no region yet.
-struct SideRest {
+struct RemainingChanges {
     /// All changes, in order.
     changes: Vec<DiffOp>,
     /// Number of those that are in a region.
     passed: usize,
 }
 
-impl SideRest {
+impl RemainingChanges {
     /// Returns the lines of the base that the next change replaces.
     fn next(&self) -> Option<Range<usize>> {
         self.changes.get(self.passed).map(DiffOp::old_range)
@@ -147,31 +149,33 @@ const fn touch(one: &Range<usize>, other: &Range<usize>) -> bool {
 ///
 /// # Errors
 /// Fails with a [`Conflict`] if the changes touch, or if the texts are too large.
-pub fn merge(base: &[u8], one: &[u8], other: &[u8], alike: Alike) -> Result<Vec<u8>, Conflict> {
+pub fn merge(base: &[u8], one: &[u8], other: &[u8], alike: EqualChanges) -> Result<Vec<u8>, MergeConflict> {
     if [base, one, other].iter().map(|text| lines::count(text)).sum::<u64>() > 2 * DIFFED_LINES_MAX as u64 {
-        return Err(Conflict::TooMuch);
+        return Err(MergeConflict::TooMuch);
     }
-    let texts = Texts::of(base, one, other);
+    let texts = MergeTexts::of(base, one, other);
     let (regions, is_coarse) = texts.regions();
     if is_coarse {
-        return Err(Conflict::TooMuch);
+        return Err(MergeConflict::TooMuch);
     }
     texts.merged(&regions, |region| match region.is_changed {
-        [true, true] if alike == Alike::Conflict || !texts.is_alike(region) => Err(Conflict::SameLines),
+        [true, true] if alike == EqualChanges::Conflict || !texts.is_alike(region) => {
+            Err(MergeConflict::SameLines)
+        }
         [true, _] => Ok(0),
         [false, _] => Ok(1),
     })
 }
 
-impl From<Fault> for Conflict {
-    fn from(_: Fault) -> Self {
+impl From<TextFault> for MergeConflict {
+    fn from(_: TextFault) -> Self {
         Self::SameLines
     }
 }
 
 /// Names of the texts in a conflict.
 #[derive(Debug, Clone, Copy)]
-pub struct Labels<'a> {
+pub struct ConflictLabels<'a> {
     /// Name of the text that both changed.
     pub base: &'a str,
     /// Name of the first side.
@@ -184,8 +188,14 @@ pub struct Labels<'a> {
 /// first line in `one`; at most `bytes_max` bytes, cut at a whole line.
 ///
 /// Bytes that are not UTF-8 are shown lossily, so it is for reading only.
-pub fn conflicts(base: &[u8], one: &[u8], other: &[u8], labels: Labels<'_>, bytes_max: usize) -> String {
-    let texts = Texts::of(base, one, other);
+pub fn conflicts(
+    base: &[u8],
+    one: &[u8],
+    other: &[u8],
+    labels: ConflictLabels<'_>,
+    bytes_max: usize,
+) -> String {
+    let texts = MergeTexts::of(base, one, other);
     let mut text = String::new();
     for region in texts.overlaps() {
         let [one, other] = region.sides;
@@ -203,7 +213,7 @@ pub fn conflicts(base: &[u8], one: &[u8], other: &[u8], labels: Labels<'_>, byte
 /// Returns the overlaps of `one` and `other` as lines of each side, counted from 0; an empty range is a place between two
 /// lines.
 pub fn overlaps(base: &[u8], one: &[u8], other: &[u8]) -> Vec<[Range<usize>; 2]> {
-    Texts::of(base, one, other).overlaps().into_iter().map(|region| region.sides).collect()
+    MergeTexts::of(base, one, other).overlaps().into_iter().map(|region| region.sides).collect()
 }
 
 /// Returns the lines of `side` that differ from `base`, counted from 0; an empty range is a place of removed lines.
@@ -235,7 +245,7 @@ fn cut(text: String, bytes_max: usize) -> String {
     kept + "... more was left out\n"
 }
 
-impl Conflict {
+impl MergeConflict {
     /// Returns the error for a merge into the file at `shown`.
     pub fn error(self, shown: &str) -> Error {
         match self {
@@ -264,9 +274,9 @@ mod tests {
             ("a\nb\nc\n", "a\nb\nc\n", "a\nb\nC\n", Ok("a\nb\nC\n")),
             ("a\nb\nc\n", "a\nc\n", "a\nb\nc\nd\n", Ok("a\nc\nd\n")),
             ("a\nb\nc\nd\n", "a\nx\nb\nc\nd\n", "a\nb\nc\n", Ok("a\nx\nb\nc\n")),
-            ("a\nb\n", "A\nb\n", "B\nb\n", Err(Conflict::SameLines)),
-            ("a\nb\n", "A\nb\n", "a\nB\n", Err(Conflict::SameLines)),
-            ("a\nb\n", "a\nx\nb\n", "a\ny\nb\n", Err(Conflict::SameLines)),
+            ("a\nb\n", "A\nb\n", "B\nb\n", Err(MergeConflict::SameLines)),
+            ("a\nb\n", "A\nb\n", "a\nB\n", Err(MergeConflict::SameLines)),
+            ("a\nb\n", "a\nx\nb\n", "a\ny\nb\n", Err(MergeConflict::SameLines)),
             ("a\nb\nc", "A\nb\nc", "a\nb\nc\nd", Ok("A\nb\nc\nd")),
             ("a\r\nb\nc\r\n", "A\r\nb\nc\r\n", "a\r\nb\nC\r\n", Ok("A\r\nb\nC\r\n")),
             ("", "a\n", "", Ok("a\n")),
@@ -274,13 +284,13 @@ mod tests {
             ("l\na\n}\n\na\n", "a\n}\n\n\na\n", "l\na\n}\n\n\na\n", Ok("a\n}\n\n\na\n")),
             ("l\na\n\n\n\na\n", "a\n\na\n", "l\na\n\na\n", Ok("a\n\na\n")),
         ] {
-            let found = merge(base.as_bytes(), one.as_bytes(), other.as_bytes(), Alike::Once);
+            let found = merge(base.as_bytes(), one.as_bytes(), other.as_bytes(), EqualChanges::Once);
             assert_eq!(
                 found,
                 merged.map(|text: &str| text.as_bytes().to_vec()),
                 "{base:?} {one:?} {other:?}"
             );
-            let turned = merge(base.as_bytes(), other.as_bytes(), one.as_bytes(), Alike::Once);
+            let turned = merge(base.as_bytes(), other.as_bytes(), one.as_bytes(), EqualChanges::Once);
             assert_eq!(turned, found, "{base:?} {one:?} {other:?}");
         }
     }
@@ -288,7 +298,7 @@ mod tests {
     #[test]
     fn conflict_is_shown_with_its_line_and_markers() {
         let (base, one, other) = ("a\nb\nc\nd\ne\n", "a\nB\nnew\nc\nd\ne\n", "a\nx\nc\nd\nE\n");
-        let labels = Labels { base: "base", one: "now", other: "back" };
+        let labels = ConflictLabels { base: "base", one: "now", other: "back" };
         let shown = conflicts(base.as_bytes(), one.as_bytes(), other.as_bytes(), labels, 1000);
         assert_eq!(shown, "line 2:\n<<<<<<< now\nB\nnew\n||||||| base\nb\n=======\nx\n>>>>>>> back\n");
         assert_eq!(
@@ -301,8 +311,8 @@ mod tests {
     #[test]
     fn identical_changes_merge_once_or_conflict() {
         let (base, new) = (b"a\nb\nc\n", b"a\nB\nc\n");
-        assert_eq!(merge(base, new, new, Alike::Once), Ok(new.to_vec()));
-        assert_eq!(merge(base, new, new, Alike::Conflict), Err(Conflict::SameLines));
+        assert_eq!(merge(base, new, new, EqualChanges::Once), Ok(new.to_vec()));
+        assert_eq!(merge(base, new, new, EqualChanges::Conflict), Err(MergeConflict::SameLines));
     }
 
     /// Returns the lines with some changed, removed, or followed by new ones; no line twice.
@@ -327,7 +337,7 @@ mod tests {
             let base: Vec<String> = (0..14).map(|number| format!("line {number}\n")).collect();
             let (one, other) = (changed(&mut random, &base, 'a'), changed(&mut random, &base, 'b'));
             let base = base.concat();
-            let ours = merge(base.as_bytes(), one.as_bytes(), other.as_bytes(), Alike::Once);
+            let ours = merge(base.as_bytes(), one.as_bytes(), other.as_bytes(), EqualChanges::Once);
             let theirs = diffy::merge_bytes(base.as_bytes(), one.as_bytes(), other.as_bytes());
             match (&ours, &theirs) {
                 (Ok(ours), Ok(theirs)) => {

@@ -25,7 +25,7 @@ const NO_NEWLINE: &str = "\\ No newline at end of file\n";
 
 /// Region most similar to a text.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Nearest {
+pub struct NearestRegion {
     /// First line, from 1.
     pub start_line: u64,
     /// Last line.
@@ -40,17 +40,17 @@ pub struct Nearest {
 }
 
 /// Returns the region of `body` most similar to `wanted`, if one is similar enough to show.
-pub fn nearest(body: &[u8], wanted: &[u8]) -> Option<Nearest> {
+pub fn nearest(body: &[u8], wanted: &[u8]) -> Option<NearestRegion> {
     let (file, wanted_lines) = (bare_lines(body), bare_lines(wanted));
     let region = elided(body, wanted, &file).or_else(|| {
-        let start = best_start(&file, &wanted_lines, 0)?;
-        Some(as_long_as_there(&file, &wanted_lines, start))
+        let start = most_similar_line(&file, &wanted_lines, 0)?;
+        Some(matched_lines(&file, &wanted_lines, start))
     })?;
     compared(body, wanted, region)
 }
 
 /// Returns the region of `body` from line `first` to line `last`, compared with `wanted`.
-pub fn at_lines(body: &[u8], wanted: &[u8], first: u64, last: u64) -> Option<Nearest> {
+pub fn at_lines(body: &[u8], wanted: &[u8], first: u64, last: u64) -> Option<NearestRegion> {
     let index = |line: u64| usize::try_from(line).ok();
     compared(body, wanted, index(first)?.checked_sub(1)?..index(last)?)
 }
@@ -69,7 +69,7 @@ fn is_ended(text: &[u8]) -> bool {
 }
 
 /// Compares a region with the wanted text.
-fn compared(body: &[u8], text: &[u8], lines: Range<usize>) -> Option<Nearest> {
+fn compared(body: &[u8], text: &[u8], lines: Range<usize>) -> Option<NearestRegion> {
     let (file, wanted) = (bare_lines(body), bare_lines(text));
     let start = lines.start;
     let region = file.get(lines.clone())?;
@@ -85,7 +85,7 @@ fn compared(body: &[u8], text: &[u8], lines: Range<usize>) -> Option<Nearest> {
     } else {
         similar::diff_ratio(&ops, wanted.len(), region.len())
     };
-    Some(Nearest {
+    Some(NearestRegion {
         start_line: start as u64 + 1,
         end_line: (start + region.len()) as u64,
         ratio,
@@ -122,7 +122,7 @@ const RATIO_MIN: f32 = 0.5;
 ///
 /// Equal lines vote for the place. If few lines vote, or they vote for several places, the characters decide, and then
 /// the distance from the line with index `around`.
-pub(super) fn best_start(file: &[&[u8]], wanted: &[&[u8]], around: usize) -> Option<usize> {
+pub(super) fn most_similar_line(file: &[&[u8]], wanted: &[&[u8]], around: usize) -> Option<usize> {
     let (votes, mut starts) = by_votes(file, wanted, around);
     let voters = wanted.iter().filter(|line| may_vote(line)).count();
     if votes * 2 <= voters {
@@ -183,7 +183,7 @@ fn by_votes(file: &[&[u8]], wanted: &[&[u8]], around: usize) -> (usize, Vec<usiz
             None => drop(voters.remove(line)),
         }
     }
-    let mut votes: HashMap<usize, Votes> = HashMap::new();
+    let mut votes: HashMap<usize, StartVotes> = HashMap::new();
     for (number, line) in file.iter().enumerate() {
         let Some((offsets, count)) = voters.get(line.trim_ascii()) else { continue };
         let weight = WEIGHT / (offsets.len() * count).max(1);
@@ -194,14 +194,14 @@ fn by_votes(file: &[&[u8]], wanted: &[&[u8]], around: usize) -> (usize, Vec<usiz
         }
     }
     let most = votes.values().map(|votes| votes.count).max().unwrap_or(0);
-    let mut votes: Vec<(usize, Votes)> = votes.into_iter().collect();
+    let mut votes: Vec<(usize, StartVotes)> = votes.into_iter().collect();
     votes.sort_unstable_by_key(|(start, _)| *start);
     (most, heaviest(&votes, SLACK_LINES.min(wanted.len()), around))
 }
 
 /// Votes for one start.
 #[derive(Debug, Clone, Copy, Default)]
-struct Votes {
+struct StartVotes {
     /// Number of lines.
     count: usize,
     /// Total weight: a line that is rare in both texts weighs more.
@@ -210,7 +210,7 @@ struct Votes {
 
 /// Returns the starts with about the most votes, in order. Votes for nearby starts are added: missing or extra lines
 /// shift the votes of the lines after them. Of equal ones, those nearest to `around` come first.
-fn heaviest(votes: &[(usize, Votes)], slack: usize, around: usize) -> Vec<usize> {
+fn heaviest(votes: &[(usize, StartVotes)], slack: usize, around: usize) -> Vec<usize> {
     let (mut sum, mut from, mut to) = (0, 0, 0);
     let weight_at = |at: usize| votes.get(at).map(|(start, votes)| (*start, votes.weight));
     let mut pooled: Vec<(usize, usize, usize)> = Vec::with_capacity(votes.len());
@@ -300,7 +300,7 @@ const BESIDE_RATIO_MIN: f32 = 0.4;
 
 /// Returns the lines that `wanted` matches if it begins at line `start`: from the first equal line to the last one, and
 /// adjacent ones as long as they are similar.
-pub(super) fn as_long_as_there(file: &[&[u8]], wanted: &[&[u8]], start: usize) -> Range<usize> {
+pub(super) fn matched_lines(file: &[&[u8]], wanted: &[&[u8]], start: usize) -> Range<usize> {
     let own: Vec<&[u8]> = wanted.iter().map(|line| line.trim_ascii()).collect();
     let there = |at: usize| file.get(at).map(|line| line.trim_ascii());
     let is_same =
@@ -413,11 +413,11 @@ const NEAREST_LINE_BYTES_MAX: usize = 8 * LINE_CHARACTERS_MAX;
 
 /// Returns the first characters of a line, to compare them.
 pub(super) fn text_of(line: &[u8]) -> String {
-    String::from_utf8_lossy(shortened(line)).chars().take(LINE_CHARACTERS_MAX).collect()
+    String::from_utf8_lossy(display_line(line)).chars().take(LINE_CHARACTERS_MAX).collect()
 }
 
 /// Returns as much of a line as is shown at most.
-pub(super) fn shortened(line: &[u8]) -> &[u8] {
+pub(super) fn display_line(line: &[u8]) -> &[u8] {
     line.get(..NEAREST_LINE_BYTES_MAX).unwrap_or(line)
 }
 
@@ -430,7 +430,7 @@ pub(super) fn visible_lines(lines: &[&[u8]]) -> String {
 /// visible. The CR of CR LF is not shown, since matching ignores it.
 pub fn visible(line: &[u8]) -> String {
     let body = line.strip_suffix(b"\n").map_or(line, |body| body.strip_suffix(b"\r").unwrap_or(body));
-    let mut shown = escaped::visible_blanks(shortened(body));
+    let mut shown = escaped::visible_blanks(display_line(body));
     if shown.ends_with('\n') {
         shown.pop();
     }

@@ -2,7 +2,7 @@
 
 /// How certain a marker is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Marker {
+pub enum MarkerCertainty {
     /// It may be a marker if one is expected: only dots, or words between dots.
     Possible,
     /// It says that something is omitted, as no program or text would.
@@ -60,7 +60,7 @@ const VOCABULARY: &str = " a above all and are as attributes before below body b
     unchanged unmodified up variables with ";
 
 /// Returns how certain a marker is, if the line contains nothing else.
-pub fn marker(line: &[u8]) -> Option<Marker> {
+pub fn marker(line: &[u8]) -> Option<MarkerCertainty> {
     let line = std::str::from_utf8(line).ok()?.trim();
     if !line.contains("..") && !line.contains('…') && !line.contains('⋮') {
         return None;
@@ -78,13 +78,18 @@ pub fn marker(line: &[u8]) -> Option<Marker> {
     let words = words.trim().trim_end_matches(['.', ':', ',']);
     match (leading || trailing, words.is_empty()) {
         (false, _) => None,
-        (true, true) => Some(Marker::Possible),
-        (true, false) => worded(words, leading && trailing, is_comment, is_bracketed),
+        (true, true) => Some(MarkerCertainty::Possible),
+        (true, false) => marker_certainty(words, leading && trailing, is_comment, is_bracketed),
     }
 }
 
 /// Returns how certain a marker with these words is.
-fn worded(words: &str, has_both_dots: bool, is_comment: bool, is_bracketed: bool) -> Option<Marker> {
+fn marker_certainty(
+    words: &str,
+    has_both_dots: bool,
+    is_comment: bool,
+    is_bracketed: bool,
+) -> Option<MarkerCertainty> {
     let lower = words.to_lowercase();
     let list: Vec<&str> =
         lower.split(|letter: char| !letter.is_alphanumeric() && !matches!(letter, '_' | '-' | '`')).collect();
@@ -100,19 +105,19 @@ fn worded(words: &str, has_both_dots: bool, is_comment: bool, is_bracketed: bool
     let is_framed = has_both_dots || is_bracketed;
     let is_certain = match (is_comment, is_framed) {
         (true, true) => has_key,
-        (true, false) => has_key && own <= OWN_WORDS_MAX && says_so_at_an_end(&list),
+        (true, false) => has_key && own <= OWN_WORDS_MAX && names_omission(&list),
         (false, true) => has_key && own == 0,
         (false, false) => false,
     };
     match (is_certain, is_comment && (has_both_dots || has_key)) {
-        (true, _) => Some(Marker::Certain),
-        (false, true) => Some(Marker::Possible),
+        (true, _) => Some(MarkerCertainty::Certain),
+        (false, true) => Some(MarkerCertainty::Possible),
         (false, false) => None,
     }
 }
 
 /// Returns true if the first or the last words say that something is omitted, as no sentence would.
-fn says_so_at_an_end(words: &[&str]) -> bool {
+fn names_omission(words: &[&str]) -> bool {
     let first = words.iter().find(|word| !matches!(**word, "the" | "all" | "other" | "and" | "keep"));
     let begins = first.is_some_and(|word| matches!(*word, "rest" | "existing" | "remaining"));
     let ends = words.last().is_some_and(|word| {
@@ -188,6 +193,6 @@ pub fn first_omission<'a>(new: &'a [u8], old: &[u8]) -> Option<(usize, &'a [u8])
     };
     let mut lines = new.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).zip(1..);
     lines
-        .find(|(line, _)| marker(line) == Some(Marker::Certain) && !is_known(line))
+        .find(|(line, _)| marker(line) == Some(MarkerCertainty::Certain) && !is_known(line))
         .map(|(line, number)| (number, line))
 }

@@ -23,7 +23,7 @@ const TAKEN_LINES_MAX: usize = 10_000;
 
 /// Side that changes a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub enum ChangedBy {
     /// The side whose lines are told apart.
     Side,
     /// Anyone else.
@@ -32,7 +32,7 @@ pub enum By {
 
 /// A line, and the texts that have it.
 #[derive(Debug, Clone)]
-struct Line {
+struct SourcedLine {
     /// Its bytes, with the ending.
     text: Vec<u8>,
     /// True if it would be there without the changes of the side.
@@ -43,7 +43,7 @@ struct Line {
     taken: Option<usize>,
 }
 
-impl Line {
+impl SourcedLine {
     /// Returns a line that both texts have, or only one.
     fn new(text: &[u8], is_before: bool, is_now: bool) -> Self {
         Self { text: text.to_vec(), is_before, is_now, taken: None }
@@ -62,9 +62,9 @@ impl Line {
 
 /// Lines of a text, with what one side changed.
 #[derive(Debug, Clone)]
-pub struct OwnLines {
+pub struct SideLines {
     /// Lines of the text now, those that the side removed, and those of the side that others removed.
-    lines: Vec<Line>,
+    lines: Vec<SourcedLine>,
     /// Number of changes so far.
     changes: usize,
     /// Number of lines of the side that others removed and put back.
@@ -73,18 +73,18 @@ pub struct OwnLines {
     is_new: bool,
 }
 
-impl OwnLines {
+impl SideLines {
     /// Returns the lines before the first change; `None` if there was no text.
     pub fn of(before: Option<&[u8]>) -> Self {
         let lines = before.iter().flat_map(|text| lines::lines(text));
-        let lines = lines.map(|line| Line::new(line, true, true)).collect();
+        let lines = lines.map(|line| SourcedLine::new(line, true, true)).collect();
         Self { lines, changes: 0, put_back: 0, is_new: before.is_none() }
     }
 
     /// Adds a change, to the text `new`.
-    pub fn change(&mut self, by: By, new: &[u8]) {
+    pub fn change(&mut self, by: ChangedBy, new: &[u8]) {
         // What is appended to a last line without an ending does not change whose line it is.
-        let is_ending_ignored = by == By::Others || self.is_new;
+        let is_ending_ignored = by == ChangedBy::Others || self.is_new;
         let key = |line| if is_ending_ignored { lines::without_ending(line) } else { line };
         let new = lines::all(new);
         let now = self.lines.iter().filter(|line| line.is_now).map(|line| key(&line.text));
@@ -112,31 +112,31 @@ impl OwnLines {
         }
         self.lines.extend(rest);
         self.changes += 1;
-        self.leave_to_others();
+        self.drop_removed();
     }
 
     /// Adds lines in the place of others. A removed line that is added again is as before.
-    fn replace(&mut self, by: By, replaced: Vec<Line>, added: &[&[u8]]) {
+    fn replace(&mut self, by: ChangedBy, replaced: Vec<SourcedLine>, added: &[&[u8]]) {
         let mut places: HashMap<&[u8], Vec<usize>> = HashMap::new();
         for (at, text) in added.iter().enumerate() {
             places.entry(*text).or_default().push(at);
         }
-        let place_of = |line: &Line, next: usize| {
+        let place_of = |line: &SourcedLine, next: usize| {
             let places = places.get(line.text.as_slice())?;
             places.get(places.partition_point(|at| *at < next)).copied()
         };
-        let back = whole_runs(&replaced, place_of);
-        let again_from = |line: &Line, next: usize| {
+        let back = restored_changes(&replaced, place_of);
+        let again_from = |line: &SourcedLine, next: usize| {
             let is_back = line.taken.is_none_or(|taken| line.is_before || back.contains(&taken));
             place_of(line, next).filter(|_| !line.is_now && is_back)
         };
         let place = match (replaced.iter().rposition(|line| line.is_now), by) {
             _ if replaced.iter().any(|line| again_from(line, 0).is_some()) => None,
             (Some(last), _) => Some(last + 1),
-            (None, By::Others) => Some(0),
-            (None, By::Side) => None,
+            (None, ChangedBy::Others) => Some(0),
+            (None, ChangedBy::Side) => None,
         };
-        let new = |text: &&[u8]| Line::new(text, by == By::Others, true);
+        let new = |text: &&[u8]| SourcedLine::new(text, by == ChangedBy::Others, true);
         let (mut next, mut revived) = (0, HashSet::new());
         for (index, line) in replaced.into_iter().enumerate() {
             if place == Some(index) {
@@ -150,29 +150,30 @@ impl OwnLines {
                 next = at + 1;
             } else if !line.is_now {
                 let is_with_it = line.is_before && line.taken.is_some_and(|taken| revived.contains(&taken));
-                self.lines.push(if is_with_it { Line { taken: None, ..line } } else { line });
-            } else if (by == By::Side) == line.is_before {
-                self.lines.push(Line { is_now: false, ..line });
+                self.lines.push(if is_with_it { SourcedLine { taken: None, ..line } } else { line });
+            } else if (by == ChangedBy::Side) == line.is_before {
+                self.lines.push(SourcedLine { is_now: false, ..line });
             }
         }
         self.lines.extend(slice_or_empty(added, next..).iter().map(new));
     }
 
     /// Adds a removed line again, as it was before. A line of the side that others took brings back what they took with it.
-    fn put_back(&mut self, line: Line) {
+    fn put_back(&mut self, line: SourcedLine) {
         if let Some(taken) = line.taken.filter(|_| !line.is_before) {
             self.put_back += 1;
-            let with_it = |other: &&mut Line| other.is_before && other.taken == Some(taken);
+            let with_it = |other: &&mut SourcedLine| other.is_before && other.taken == Some(taken);
             self.lines.iter_mut().filter(with_it).for_each(|other| other.taken = None);
         }
-        self.lines.push(Line { is_now: true, taken: None, ..line });
+        self.lines.push(SourcedLine { is_now: true, taken: None, ..line });
     }
 
     /// Leaves to others the lines of the side that they removed, and with the last of them those that it had put them in
     /// place of: the place is theirs now.
-    fn leave_to_others(&mut self) {
-        let is_lost = |line: &Line| !line.is_before && !line.is_now;
-        let mut known: Vec<&mut Line> = self.lines.iter_mut().filter(|line| line.taken.is_none()).collect();
+    fn drop_removed(&mut self) {
+        let is_lost = |line: &SourcedLine| !line.is_before && !line.is_now;
+        let mut known: Vec<&mut SourcedLine> =
+            self.lines.iter_mut().filter(|line| line.taken.is_none()).collect();
         for run in known.chunk_by_mut(|one, next| one.is_common() == next.is_common()) {
             let is_theirs = run.iter().any(|line| is_lost(line)) && !run.iter().any(|line| line.is_now);
             for line in run.iter_mut().filter(|line| is_theirs || is_lost(line)) {
@@ -192,7 +193,7 @@ impl OwnLines {
     /// Adds a change by others; returns true if lines of the side are back with it.
     pub fn puts_back(&mut self, new: &[u8]) -> bool {
         let known = self.put_back;
-        self.change(By::Others, new);
+        self.change(ChangedBy::Others, new);
         self.put_back > known
     }
 
@@ -209,7 +210,10 @@ impl OwnLines {
 
 /// Returns the numbers of the changes by others whose removed lines of the side are all added again, in order; `place_of`
 /// returns the next place of a line among those added. One line alone may just be alike, as `}` is.
-fn whole_runs(replaced: &[Line], place_of: impl Fn(&Line, usize) -> Option<usize>) -> HashSet<usize> {
+fn restored_changes(
+    replaced: &[SourcedLine],
+    place_of: impl Fn(&SourcedLine, usize) -> Option<usize>,
+) -> HashSet<usize> {
     let mut next: HashMap<usize, Option<usize>> = HashMap::new();
     let mut said: HashSet<usize> = HashSet::new();
     for line in replaced.iter().filter(|line| !line.is_before) {
@@ -225,7 +229,7 @@ fn whole_runs(replaced: &[Line], place_of: impl Fn(&Line, usize) -> Option<usize
 }
 
 /// Returns a text of lines. Of these, any may have been the last one, without an ending.
-fn joined<'l>(lines: impl Iterator<Item = &'l Line>) -> Vec<u8> {
+fn joined<'l>(lines: impl Iterator<Item = &'l SourcedLine>) -> Vec<u8> {
     let mut text: Vec<u8> = Vec::new();
     for line in lines {
         if text.last().is_some_and(|last| *last != b'\n' && *last != b'\r') {
@@ -245,8 +249,8 @@ mod tests {
     /// change is the side's, and they take turns.
     fn told(before: Option<&str>, changes: &[&str]) -> [String; 2] {
         let text = |letters: &str| letters.chars().map(|letter| format!("{letter}\n")).collect::<String>();
-        let mut own = OwnLines::of(before.map(text).as_deref().map(str::as_bytes));
-        for (change, by) in changes.iter().zip([By::Side, By::Others].into_iter().cycle()) {
+        let mut own = SideLines::of(before.map(text).as_deref().map(str::as_bytes));
+        for (change, by) in changes.iter().zip([ChangedBy::Side, ChangedBy::Others].into_iter().cycle()) {
             own.change(by, text(change).as_bytes());
         }
         [own.before(), own.added()].map(|text| String::from_utf8(text).unwrap().replace('\n', ""))
@@ -295,14 +299,14 @@ mod tests {
 
     #[test]
     fn last_line_without_an_ending_stays_whose_it_was() {
-        let mut own = OwnLines::of(None);
-        own.change(By::Side, b"a");
-        own.change(By::Others, b"a\nX");
-        own.change(By::Side, b"a\nX\nb");
+        let mut own = SideLines::of(None);
+        own.change(ChangedBy::Side, b"a");
+        own.change(ChangedBy::Others, b"a\nX");
+        own.change(ChangedBy::Side, b"a\nX\nb");
         assert_eq!([own.before(), own.added()], [b"X\n".to_vec(), b"a\nb".to_vec()]);
-        let mut own = OwnLines::of(Some(b"1"));
-        own.change(By::Side, b"1\na");
-        own.change(By::Others, b"1\na\nX");
+        let mut own = SideLines::of(Some(b"1"));
+        own.change(ChangedBy::Side, b"1\na");
+        own.change(ChangedBy::Others, b"1\na\nX");
         assert_eq!(own.before(), b"1\nX");
     }
 
@@ -312,9 +316,9 @@ mod tests {
         for _ in 0..300 {
             // Each side uses letters of its own, so its lines show whose they are.
             let mut now: Vec<String> = (0..4).map(|number| format!("{number}\n")).collect();
-            let mut own = OwnLines::of(Some(now.concat().as_bytes()));
+            let mut own = SideLines::of(Some(now.concat().as_bytes()));
             for step in 0..8 {
-                let (by, side) = *random.of(&[(By::Side, 'a'), (By::Others, 'b')]);
+                let (by, side) = *random.of(&[(ChangedBy::Side, 'a'), (ChangedBy::Others, 'b')]);
                 for change in 0..random.below(3) {
                     let at = random.below(now.len() + 1);
                     if random.below(3) == 0 && at < now.len() {

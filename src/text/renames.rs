@@ -19,14 +19,14 @@ const CHUNK_BYTES_MAX: usize = 64;
 
 /// File that may be one side of a rename.
 #[derive(Debug, Clone, Copy)]
-pub struct Candidate<'a, I> {
+pub struct RenameCandidate<'a, I> {
     /// Path from the root.
     pub path: &'a [u8],
     /// Identity of type and bytes; `None` for an empty file, which is like no other.
     pub id: Option<I>,
 }
 
-impl<I> Candidate<'_, I> {
+impl<I> RenameCandidate<'_, I> {
     /// Returns the last component of its path.
     fn name(&self) -> &[u8] {
         self.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
@@ -54,7 +54,7 @@ pub enum List {
 }
 
 /// Files that are compared by similarity.
-pub struct Compared<'a, E> {
+pub struct SimilarFiles<'a, E> {
     /// True for a removed file that may be compared.
     pub is_relevant: &'a dyn Fn(usize) -> bool,
     /// Most pairs that are compared; beyond it, none is.
@@ -68,13 +68,13 @@ pub struct Compared<'a, E> {
 /// # Errors
 /// Returns the errors of `read`.
 pub fn find<I: Eq + Hash + Copy, E>(
-    gone: &[Candidate<'_, I>],
-    come: &[Candidate<'_, I>],
-    compared: &Compared<'_, E>,
+    gone: &[RenameCandidate<'_, I>],
+    come: &[RenameCandidate<'_, I>],
+    compared: &SimilarFiles<'_, E>,
 ) -> Result<Vec<Rename>, E> {
     let (is_gone, is_come) = (vec![false; gone.len()], vec![false; come.len()]);
     let mut search =
-        Search { gone, come, compared, chunks: HashMap::new(), is_gone, is_come, found: Vec::new() };
+        RenameSearch { gone, come, compared, chunks: HashMap::new(), is_gone, is_come, found: Vec::new() };
     search.equal_bytes();
     search.same_name()?;
     search.similar()?;
@@ -88,13 +88,13 @@ pub fn similarity(one: &[u8], other: &[u8]) -> usize {
 }
 
 /// A running search.
-struct Search<'a, I, E> {
+struct RenameSearch<'a, I, E> {
     /// Removed files.
-    gone: &'a [Candidate<'a, I>],
+    gone: &'a [RenameCandidate<'a, I>],
     /// Added files.
-    come: &'a [Candidate<'a, I>],
+    come: &'a [RenameCandidate<'a, I>],
     /// Files that are compared by similarity.
-    compared: &'a Compared<'a, E>,
+    compared: &'a SimilarFiles<'a, E>,
     /// Chunks of the files that were read.
     chunks: HashMap<(List, usize), Option<Chunks>>,
     /// True for each removed file of a rename.
@@ -105,7 +105,7 @@ struct Search<'a, I, E> {
     found: Vec<Rename>,
 }
 
-impl<I: Eq + Hash + Copy, E> Search<'_, I, E> {
+impl<I: Eq + Hash + Copy, E> RenameSearch<'_, I, E> {
     /// Returns true if a file is part of a rename.
     fn is_found(&self, list: List, index: usize) -> bool {
         let found = if list == List::Gone { &self.is_gone } else { &self.is_come };
@@ -133,7 +133,7 @@ impl<I: Eq + Hash + Copy, E> Search<'_, I, E> {
 
     /// Finds files that moved to another folder: one removed file and one added file have this name.
     fn same_name(&mut self) -> Result<(), E> {
-        let unique = |list: List, files: &[Candidate<'_, I>]| {
+        let unique = |list: List, files: &[RenameCandidate<'_, I>]| {
             let mut names: HashMap<Vec<u8>, Option<usize>> = HashMap::new();
             for (index, file) in files.iter().enumerate().filter(|(index, _)| !self.is_found(list, *index)) {
                 let only = names.entry(file.name().to_vec()).and_modify(|only| *only = None);
@@ -170,8 +170,8 @@ impl<I: Eq + Hash + Copy, E> Search<'_, I, E> {
         for &to in &come {
             for &from in &gone {
                 let score = self.score(from, to)?;
-                let has_name =
-                    self.gone.get(from).map(Candidate::name) == self.come.get(to).map(Candidate::name);
+                let has_name = self.gone.get(from).map(RenameCandidate::name)
+                    == self.come.get(to).map(RenameCandidate::name);
                 if score >= SIMILARITY_MIN * PARTS {
                     pairs.push((std::cmp::Reverse((score, has_name)), to, from));
                 }
@@ -252,8 +252,8 @@ mod tests {
 
     /// Returns the renames between two lists of files.
     fn renames(gone: &[(&str, &str)], come: &[(&str, &str)]) -> Vec<(String, String, usize)> {
-        fn list<'a>(files: &[(&'a str, &'a str)]) -> Vec<Candidate<'a, &'a str>> {
-            let candidate = |(path, text): &(&'a str, &'a str)| Candidate {
+        fn list<'a>(files: &[(&'a str, &'a str)]) -> Vec<RenameCandidate<'a, &'a str>> {
+            let candidate = |(path, text): &(&'a str, &'a str)| RenameCandidate {
                 path: path.as_bytes(),
                 id: Some(*text).filter(|text| !text.is_empty()),
             };
@@ -263,7 +263,7 @@ mod tests {
             let files = if side == List::Gone { gone } else { come };
             Ok(Some(files[index].1.as_bytes().to_vec()))
         };
-        let compared = Compared { is_relevant: &|_| true, pairs_max: 100, read: &read };
+        let compared = SimilarFiles { is_relevant: &|_| true, pairs_max: 100, read: &read };
         let found = find(&list(gone), &list(come), &compared).unwrap();
         let named = |rename: Rename| {
             (gone[rename.from].0.to_owned(), come[rename.to].0.to_owned(), rename.similarity)

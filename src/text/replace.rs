@@ -11,19 +11,19 @@ use memchr::memmem::Finder;
 use similar::DiffOp;
 
 use crate::buffer::Buffer;
-use crate::text::checked::{Fault, must_fit, slice, slice_or_empty};
+use crate::text::checked::{TextFault, must_fit, slice, slice_or_empty};
 use crate::text::line_diff;
 use crate::text::lines::{self, LineEnding};
 
 /// A text with LF line endings only, and a map to the original.
-pub struct Flat<'a> {
+pub struct LfText<'a> {
     /// Flattened text.
     pub text: Cow<'a, [u8]>,
     /// Offsets in it at which an LF replaces CR LF, ascending.
     pairs: Vec<usize>,
 }
 
-impl<'a> Flat<'a> {
+impl<'a> LfText<'a> {
     /// Flattens a whole file.
     pub fn of(body: &'a [u8]) -> Self {
         if memchr::memchr(b'\r', body).is_none() {
@@ -72,7 +72,7 @@ pub fn flat_needle<'a>(needle: &'a [u8], body: &[u8]) -> Cow<'a, [u8]> {
     if memchr::memchr(b'\r', needle).is_none() {
         return Cow::Borrowed(needle);
     }
-    let flat = Flat::of(needle);
+    let flat = LfText::of(needle);
     if lines::terminator(needle) == b'\r' && lines::terminator(body) != b'\r' {
         return Cow::Borrowed(needle);
     }
@@ -80,20 +80,20 @@ pub fn flat_needle<'a>(needle: &'a [u8], body: &[u8]) -> Cow<'a, [u8]> {
 }
 
 /// Returns true if two texts differ only in their line endings.
-pub fn same_but_for_endings(one: &[u8], other: &[u8]) -> bool {
-    Flat::of(one).text == Flat::of(other).text
+pub fn differ_only_in_endings(one: &[u8], other: &[u8]) -> bool {
+    LfText::of(one).text == LfText::of(other).text
 }
 
 /// Returns every place of `needle` in `body`, as byte ranges. Places may overlap.
 ///
 /// With `word`, it skips places inside a longer word: letters, digits and `_` of any script, as for `grep -w`.
 pub fn places(body: &[u8], needle: &[u8], word: bool) -> Vec<Range<usize>> {
-    each_place(&Flat::of(body), &flat_needle(needle, body), word).collect()
+    each_place(&LfText::of(body), &flat_needle(needle, body), word).collect()
 }
 
 /// Iterates over the places of `needle` in a flattened text.
 pub fn each_place<'t>(
-    flat: &'t Flat<'_>,
+    flat: &'t LfText<'_>,
     needle: &'t [u8],
     word: bool,
 ) -> impl Iterator<Item = Range<usize>> + 't {
@@ -103,7 +103,7 @@ pub fn each_place<'t>(
 }
 
 /// Iterates over the places that can be replaced together: each begins after the end of the last one.
-pub fn apart(places: impl Iterator<Item = Range<usize>>) -> impl Iterator<Item = Range<usize>> {
+pub fn separate_places(places: impl Iterator<Item = Range<usize>>) -> impl Iterator<Item = Range<usize>> {
     let mut end = 0;
     places.filter(move |place| {
         let is_apart = place.start >= end;
@@ -159,7 +159,7 @@ pub fn line_ranges(body: &[u8], ranges: &[Range<usize>], listed_max: usize) -> V
 
 /// Result of a replacement.
 #[derive(Debug)]
-pub struct Replaced {
+pub struct ReplaceResult {
     /// The new text.
     pub body: Buffer,
     /// Ranges of the replacements in the new text, or the first of them.
@@ -177,7 +177,7 @@ pub fn replace(
     places: &[Range<usize>],
     new: &[u8],
     bytes_max: usize,
-) -> Result<Replaced, Fault> {
+) -> Result<ReplaceResult, TextFault> {
     let changes = || places.iter().map(|place| (place.clone(), new));
     replace_each(body, changes, || LineEnding::None, usize::MAX, bytes_max)
 }
@@ -195,7 +195,7 @@ pub fn replace_each<'a, I: Iterator<Item = (Range<usize>, &'a [u8])>>(
     usual: impl Fn() -> LineEnding,
     listed_max: usize,
     bytes_max: usize,
-) -> Result<Replaced, Fault> {
+) -> Result<ReplaceResult, TextFault> {
     let style = LazyCell::new(|| match LineEnding::of(body) {
         LineEnding::None => usual(),
         own => own,
@@ -218,14 +218,14 @@ pub fn replace_each<'a, I: Iterator<Item = (Range<usize>, &'a [u8])>>(
     let mut free: &mut [u8] = &mut text;
     let mut put = |piece: &[u8]| {
         let (part, rest) =
-            std::mem::take(&mut free).split_at_mut_checked(piece.len()).ok_or(Fault::OutOfRange)?;
+            std::mem::take(&mut free).split_at_mut_checked(piece.len()).ok_or(TextFault::OutOfRange)?;
         part.copy_from_slice(piece);
         free = rest;
         Ok(())
     };
     let rest = each_piece(body, changes(), &style, |kept, new, _| put(kept).and_then(|()| put(new)))?;
     put(rest)?;
-    Ok(Replaced { body: text, ranges, count })
+    Ok(ReplaceResult { body: text, ranges, count })
 }
 
 /// Passes each text between two places, the new text after it, and the number of its last bytes that are not new. Returns
@@ -234,8 +234,8 @@ fn each_piece<'b, 'a>(
     body: &'b [u8],
     changes: impl Iterator<Item = (Range<usize>, &'a [u8])>,
     style: &impl Deref<Target = LineEnding>,
-    mut take: impl FnMut(&'b [u8], &[u8], usize) -> Result<(), Fault>,
-) -> Result<&'b [u8], Fault> {
+    mut take: impl FnMut(&'b [u8], &[u8], usize) -> Result<(), TextFault>,
+) -> Result<&'b [u8], TextFault> {
     let mut copied = 0;
     let mut changes = changes.peekable();
     while let Some((place, new)) = changes.next() {
@@ -257,7 +257,7 @@ fn each_piece<'b, 'a>(
 }
 
 /// A place and its new text.
-type Ended = (Range<usize>, Vec<u8>);
+type PlacedText = (Range<usize>, Vec<u8>);
 
 /// Extends a place that ends before a line ending, and its new text, by that ending: in a file with mixed endings, the
 /// new last line may have another one. Returns `None` if that is impossible, or if the next place begins too early, at
@@ -268,7 +268,7 @@ fn with_final_ending(
     place: &Range<usize>,
     next: usize,
     style: &impl Deref<Target = LineEnding>,
-) -> Result<Option<Ended>, Fault> {
+) -> Result<Option<PlacedText>, TextFault> {
     let old = slice(body, place.clone())?;
     let has_lines = memchr::memchr(b'\n', old).is_some() || memchr::memchr(b'\n', new).is_some();
     if !has_lines || old.ends_with(b"\n") || new.ends_with(b"\n") || **style != LineEnding::Mixed {
@@ -289,7 +289,7 @@ fn with_endings_of<'a>(
     body: &[u8],
     place: &Range<usize>,
     style: &impl Deref<Target = LineEnding>,
-) -> Result<Cow<'a, [u8]>, Fault> {
+) -> Result<Cow<'a, [u8]>, TextFault> {
     if memchr::memchr2(b'\n', b'\r', new).is_none() {
         return Ok(Cow::Borrowed(new));
     }
@@ -370,7 +370,7 @@ fn ending_at(text: &[u8], at: usize) -> &'static [u8] {
 }
 
 /// Returns the ending of the line at `offset`, else of the nearest line before it.
-fn ending_near(body: &[u8], offset: usize) -> Result<&'static [u8], Fault> {
+fn ending_near(body: &[u8], offset: usize) -> Result<&'static [u8], TextFault> {
     let after = memchr::memchr(b'\n', slice(body, offset..)?).map(|at| offset + at);
     let before = memchr::memrchr(b'\n', slice(body, ..offset)?);
     Ok(after.or(before).map_or(b"\n", |at| ending_at(body, at)))
@@ -484,20 +484,20 @@ mod tests {
     #[test]
     fn replacement_beyond_the_size_limit_is_rejected() {
         let body = vec![b'x'; 1 << 20];
-        let flat = Flat::of(&body);
+        let flat = LfText::of(&body);
         let new = vec![b'y'; 100_000];
         let each = || each_place(&flat, b"x", false).map(|place| (place, new.as_slice()));
         let found = replace_each(&body, each, || LineEnding::None, 20, 1 << 30);
-        assert!(matches!(found, Err(Fault::TooLarge { bytes_max, .. }) if bytes_max == 1 << 30));
+        assert!(matches!(found, Err(TextFault::TooLarge { bytes_max, .. }) if bytes_max == 1 << 30));
         let places: Vec<_> = each_place(&flat, b"x", false).collect();
-        assert!(matches!(replace(&body, &places, &new, 1 << 30), Err(Fault::TooLarge { .. })));
-        assert!(matches!(replace(&body, &[0..4, 2..5], b"", 1 << 30), Err(Fault::OutOfRange)));
-        assert!(matches!(replace(b"abc", std::slice::from_ref(&(2..4)), b"", 9), Err(Fault::OutOfRange)));
+        assert!(matches!(replace(&body, &places, &new, 1 << 30), Err(TextFault::TooLarge { .. })));
+        assert!(matches!(replace(&body, &[0..4, 2..5], b"", 1 << 30), Err(TextFault::OutOfRange)));
+        assert!(matches!(replace(b"abc", std::slice::from_ref(&(2..4)), b"", 9), Err(TextFault::OutOfRange)));
     }
 
     #[test]
     fn flattened_and_original_offsets_correspond() {
-        let flat = Flat::of(b"a\r\nb\r\n\r\nc\n");
+        let flat = LfText::of(b"a\r\nb\r\n\r\nc\n");
         assert_eq!(flat.text.as_ref(), b"a\nb\n\nc\n");
         for (flattened, original) in [(0, 0), (1, 1), (2, 3), (3, 4), (4, 6), (5, 8), (6, 9), (7, 10)] {
             assert_eq!(flat.original(flattened), original);
@@ -515,7 +515,7 @@ mod tests {
                 (0..random(30)).flat_map(|_| alphabet[random(alphabet.len())].to_vec()).collect();
             let needle: Vec<u8> =
                 (0..=random(3)).flat_map(|_| alphabet[random(alphabet.len())].to_vec()).collect();
-            let places: Vec<_> = apart(places(&body, &needle, false).into_iter()).collect();
+            let places: Vec<_> = separate_places(places(&body, &needle, false).into_iter()).collect();
             let replaced = replace(&body, &places, b"X\nY", usize::MAX).unwrap();
             let each = || places.iter().map(|place| (place.clone(), &b"X\nY"[..]));
             let all = replace_each(&body, each, || LineEnding::None, 3, usize::MAX).unwrap();
@@ -531,7 +531,7 @@ mod tests {
             let mut kept = Vec::new();
             let mut at = 0;
             for place in &places {
-                assert!(same_but_for_endings(&body[place.clone()], &needle) || body.contains(&b'\r'));
+                assert!(differ_only_in_endings(&body[place.clone()], &needle) || body.contains(&b'\r'));
                 kept.extend_from_slice(&body[at..place.start]);
                 at = place.end;
             }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::checked::slice_or_empty;
 use super::line_diff;
-use super::lines::{self, Common};
+use super::lines::{self, CommonLines};
 use crate::limits::DIFFED_LINES_MAX;
 
 /// Lines that a change replaced: `old_lines` lines from `first` on, counted from 1, became `new_lines` lines.
@@ -22,13 +22,13 @@ pub struct ReplacedLines {
 
 impl ReplacedLines {
     /// Returns all lines of a text that another one has replaced.
-    pub fn whole(old: &[u8], new: &[u8]) -> Self {
+    pub fn all_lines(old: &[u8], new: &[u8]) -> Self {
         Self { first: 1, old_lines: lines::count(old), new_lines: lines::count(new) }
     }
 
     /// Returns the lines that differ if `old`, which follow `skipped` other lines, became `new`; `None` if they are
     /// equal but for their endings. Equal lines at both ends are not replaced.
-    pub fn between(skipped: u64, old: &[&[u8]], new: &[&[u8]]) -> Option<Self> {
+    pub fn differing_lines(skipped: u64, old: &[&[u8]], new: &[&[u8]]) -> Option<Self> {
         let is_same =
             |(old, new): &(&&[u8], &&[u8])| lines::without_ending(old) == lines::without_ending(new);
         let head = old.iter().zip(new).take_while(is_same).count();
@@ -78,14 +78,14 @@ pub fn at_places(
         counted = start;
         let cut = |text| lines::cut_after(text, terminator).collect::<Vec<_>>();
         let (old, new) = (cut(old.get(start..end)?), cut(new.get(new_start..new_end)?));
-        replaced.extend(ReplacedLines::between(skipped, &old, &new));
+        replaced.extend(ReplacedLines::differing_lines(skipped, &old, &new));
     }
     Some(replaced)
 }
 
 /// Compares two texts and lists the replaced lines.
 pub fn compared(old: &[u8], new: &[u8]) -> Vec<ReplacedLines> {
-    let Common { head, tail, one, other } = lines::common_lines(old, new);
+    let CommonLines { head, tail, one, other } = lines::common_lines(old, new);
     let (old_lines, new_lines) = (one - tail - head, other - tail - head);
     let all = ReplacedLines { first: head + 1, old_lines, new_lines };
     if old_lines == 0 && new_lines == 0 {
@@ -128,7 +128,7 @@ struct Cluster {
 ///   new        1 2 3 4 5 6  [] 7 8 9
 ///
 /// Line 7 was line 6, next to the other: lines 5 and 6 became two lines.
-pub fn together(first: &[ReplacedLines], second: &[ReplacedLines]) -> Vec<ReplacedLines> {
+pub fn combine(first: &[ReplacedLines], second: &[ReplacedLines]) -> Vec<ReplacedLines> {
     // Lines of one change that follow each other stay apart.
     if first.is_empty() || second.is_empty() {
         return [first, second].concat();
@@ -236,7 +236,7 @@ mod tests {
             let mut lines: Vec<u64> = (1..=12).collect();
             let (first, second) = (change(&mut lines), change(&mut lines));
             let (mut old, mut new) = (1, 0);
-            for part in together(&first, &second) {
+            for part in combine(&first, &second) {
                 let kept: Vec<u64> = (old..part.first).collect();
                 let end = new + kept.len();
                 assert_eq!(lines[new..end], kept, "{first:?} {second:?}");

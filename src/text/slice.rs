@@ -5,8 +5,8 @@
 use crate::text::answer_size::{AnswerRoom, growth_of, prefix_within};
 use crate::text::charset::Charset;
 use crate::text::checked::slice_or_empty;
-use crate::text::content::{Decoder, Encoding, Start, Unsupported};
-use crate::text::lines::{Endings, LineEnding};
+use crate::text::content::{Decoder, Encoding, EncodingGuess, UnsupportedText};
+use crate::text::lines::{LineEnding, LineEndingCounts};
 
 /// Lines to return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct SliceBounds {
 
 /// A line that exceeds the bound by itself, so that only its start is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Clipped {
+pub struct ClippedStart {
     /// Line number, from 1.
     pub line: u64,
     /// Bytes of it that are kept.
@@ -47,7 +47,7 @@ pub struct Slice {
     /// Number of complete lines, including clipped ones.
     pub ended_lines: u64,
     /// Clipped lines, in order; each keeps its line ending.
-    pub clipped: Vec<Clipped>,
+    pub clipped: Vec<ClippedStart>,
     /// Bytes of the last line before the cut, if it was cut.
     pub cut_at: Option<usize>,
     /// True if the bound on bytes ended the slice.
@@ -58,7 +58,7 @@ pub struct Slice {
 
 /// Facts about the whole text, and the requested parts in the order of the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sliced {
+pub struct SliceResult {
     /// Requested parts.
     pub parts: Vec<Slice>,
     /// Number of lines in the whole text.
@@ -72,7 +72,7 @@ pub struct Sliced {
 }
 
 /// Cuts parts out of a text that arrives in pieces.
-pub struct Slicer {
+pub struct TextSlicer {
     /// Encoding that the caller named.
     charset: Option<Charset>,
     /// Decoder of the pieces; `None` before the first piece.
@@ -80,7 +80,7 @@ pub struct Slicer {
     /// First bytes, until there are enough to detect the encoding.
     start: Vec<u8>,
     /// Cutter of each part.
-    cutters: Vec<Cutter>,
+    cutters: Vec<LineCutter>,
     /// Byte that ends a line.
     terminator: u8,
     /// Number of lines ended so far.
@@ -88,14 +88,14 @@ pub struct Slicer {
     /// True if text has arrived since the last end of a line.
     in_line: bool,
     /// Line endings so far.
-    endings: Endings,
+    endings: LineEndingCounts,
 }
 
-impl Slicer {
+impl TextSlicer {
     /// Creates a slicer for lines that end in `terminator`: LF, or CR for a text that has no LF at all.
     pub fn new(wanted: &[SliceBounds], terminator: u8, charset: Option<Charset>) -> Self {
-        let cutters = wanted.iter().map(|&wanted| Cutter::new(wanted, terminator)).collect();
-        let endings = Endings::default();
+        let cutters = wanted.iter().map(|&wanted| LineCutter::new(wanted, terminator)).collect();
+        let endings = LineEndingCounts::default();
         Self {
             charset,
             decoder: None,
@@ -112,7 +112,7 @@ impl Slicer {
     ///
     /// # Errors
     /// Fails if the text breaks the encoding that it claims.
-    pub fn push(&mut self, piece: &[u8]) -> Result<(), Unsupported> {
+    pub fn push(&mut self, piece: &[u8]) -> Result<(), UnsupportedText> {
         if self.decoder.is_some() {
             return self.decode(piece);
         }
@@ -125,11 +125,11 @@ impl Slicer {
     ///
     /// # Errors
     /// Fails as [`Self::push`] does.
-    pub fn finish(mut self) -> Result<Sliced, Unsupported> {
+    pub fn finish(mut self) -> Result<SliceResult, UnsupportedText> {
         if self.decoder.is_none() {
             self.begin()?;
         }
-        let rest = self.decoder.as_mut().map(Decoder::rest).transpose()?.unwrap_or_default();
+        let rest = self.decoder.as_mut().map(Decoder::finish_text).transpose()?.unwrap_or_default();
         self.cut(&rest);
         let decoder = self.decoder.unwrap_or_default();
         let (encoding, bom) = decoder.finish()?;
@@ -142,7 +142,7 @@ impl Slicer {
             }
             slice
         });
-        Ok(Sliced {
+        Ok(SliceResult {
             parts: parts.collect(),
             total_lines: self.ended + u64::from(self.in_line),
             encoding,
@@ -152,8 +152,8 @@ impl Slicer {
     }
 
     /// Detects the encoding and adds the first bytes.
-    fn begin(&mut self) -> Result<(), Unsupported> {
-        let start = Start::of(&self.start);
+    fn begin(&mut self) -> Result<(), UnsupportedText> {
+        let start = EncodingGuess::of(&self.start);
         self.decoder = Some(Decoder::of(start, self.charset)?);
         let first = slice_or_empty(&self.start, start.bom_bytes()..).to_vec();
         self.start.truncate(start.bom_bytes());
@@ -161,7 +161,7 @@ impl Slicer {
     }
 
     /// Decodes a piece and cuts it into lines.
-    fn decode(&mut self, piece: &[u8]) -> Result<(), Unsupported> {
+    fn decode(&mut self, piece: &[u8]) -> Result<(), UnsupportedText> {
         let Some(decoder) = &mut self.decoder else { return Ok(()) };
         let text = decoder.text_of(piece)?;
         self.cut(&text);
@@ -196,7 +196,7 @@ const CLIPPED_PART: usize = 8;
 const CLIPPED_BYTES_MAX: usize = 2000;
 
 /// Cuts text into lines and keeps the requested ones.
-struct Cutter {
+struct LineCutter {
     /// Lines to keep.
     wanted: SliceBounds,
     /// Byte that ends a line.
@@ -219,7 +219,7 @@ struct Cutter {
     counted: usize,
 }
 
-impl Cutter {
+impl LineCutter {
     /// Creates a cutter at the start of the text.
     fn new(wanted: SliceBounds, terminator: u8) -> Self {
         Self {
@@ -294,7 +294,7 @@ impl Cutter {
             return false;
         }
         self.count_growth(is_whole);
-        !self.wanted.room.takes(self.slice.bytes.len(), self.growth + self.pending_growth)
+        !self.wanted.room.has_room_for_text(self.slice.bytes.len(), self.growth + self.pending_growth)
     }
 
     /// Counts the bytes that the answer adds to the text since the last count.
@@ -336,11 +336,11 @@ impl Cutter {
         let kept = clipped_bytes(self.pending(), self.wanted.room);
         let start = slice_or_empty(self.pending(), ..kept);
         let growth = self.growth + growth_of(start) + ENDING_BYTES;
-        if !self.wanted.room.takes(self.line_start + kept + ENDING_BYTES, growth) {
+        if !self.wanted.room.has_room_for_text(self.line_start + kept + ENDING_BYTES, growth) {
             self.stop(is_whole);
             return;
         }
-        self.slice.clipped.push(Clipped { line: self.ended + 1, kept, length: kept as u64 });
+        self.slice.clipped.push(ClippedStart { line: self.ended + 1, kept, length: kept as u64 });
         let rest = self.slice.bytes.split_off(self.line_start + kept);
         (self.counted, self.pending_growth) = (self.line_start, 0);
         self.pass_over(&rest, is_whole, false);
@@ -406,7 +406,7 @@ pub fn is_very_long(line: &[u8], room: AnswerRoom) -> bool {
 
 /// Returns true if a line of `length` bytes is very long, given that the answer adds `growth`.
 const fn is_long(length: usize, growth: usize, room: AnswerRoom) -> bool {
-    length > LONG_LINE_BYTES && !room.takes(length, growth)
+    length > LONG_LINE_BYTES && !room.has_room_for_text(length, growth)
 }
 
 /// Returns the bytes to keep of a very long line that is clipped: whole characters, at least one.
@@ -438,8 +438,8 @@ mod tests {
     use super::*;
 
     /// Slices a text that arrives in pieces of `size`.
-    fn slices(text: &[u8], wanted: &[SliceBounds], size: usize) -> Sliced {
-        let mut slicer = Slicer::new(wanted, b'\n', None);
+    fn slices(text: &[u8], wanted: &[SliceBounds], size: usize) -> SliceResult {
+        let mut slicer = TextSlicer::new(wanted, b'\n', None);
         text.chunks(size).for_each(|piece| slicer.push(piece).unwrap());
         slicer.finish().unwrap()
     }
@@ -494,7 +494,7 @@ mod tests {
         let long = "é".repeat(1500);
         let text = format!("a\n{long}\r\nb\r\n{long}");
         let wanted = SliceBounds { room: AnswerRoom::new(800), ..ALL };
-        let of = |line| Clipped { line, kept: 100, length: 3000 };
+        let of = |line| ClippedStart { line, kept: 100, length: 3000 };
         let start = "é".repeat(50);
         for size in (1..20).chain([2999, 3000, 3001, 3003, 3004, 3005, 10_000]) {
             let cut = slice(text.as_bytes(), wanted, size);
@@ -539,7 +539,7 @@ mod tests {
             assert_eq!(slice(b"\xef\xbb\xbf\xff", ALL, size).bytes, b"\xef\xbb\xbf\xff");
         }
         assert_eq!(slices(b"", &[ALL], 1).total_lines, 0);
-        let mut odd = Slicer::new(&[ALL], b'\n', None);
+        let mut odd = TextSlicer::new(&[ALL], b'\n', None);
         odd.push(b"\xff\xfea").unwrap();
         assert!(odd.finish().is_err());
     }

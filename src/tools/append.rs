@@ -12,7 +12,7 @@ use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::executor::is_changed_meanwhile;
 use crate::engine::change::gate::RECENT;
-use crate::engine::change::{CallerKnowledge, Change, Current};
+use crate::engine::change::{CallerKnowledge, Change, LockedFile};
 use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::content::Content;
@@ -49,7 +49,7 @@ pub struct Request {
 
 /// End at which text is added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum FileEnd {
     /// After the last byte.
     Last,
     /// Before the first byte, but after a byte-order mark.
@@ -68,7 +68,7 @@ impl Tool for Append {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        add(engine, Self::NAME, &request, End::Last)
+        add(engine, Self::NAME, &request, FileEnd::Last)
     }
 
     fn text(response: &Response, text: &mut Text) {
@@ -80,7 +80,12 @@ impl Tool for Append {
 ///
 /// # Errors
 /// Returns `stale_file` if the file does not match `expected_sha256`, or any error of a write.
-pub fn add(engine: &mut Engine, tool: &'static str, request: &Request, end: End) -> Result<Response, Error> {
+pub fn add(
+    engine: &mut Engine,
+    tool: &'static str,
+    request: &Request,
+    end: FileEnd,
+) -> Result<Response, Error> {
     /// Number of attempts while other programs change the file between read and write.
     const TRIES: usize = 100;
     for _ in 1..TRIES {
@@ -94,14 +99,19 @@ pub fn add(engine: &mut Engine, tool: &'static str, request: &Request, end: End)
 }
 
 /// Adds text to the current file.
-fn add_once(engine: &mut Engine, tool: &'static str, request: &Request, end: End) -> Result<Response, Error> {
+fn add_once(
+    engine: &mut Engine,
+    tool: &'static str,
+    request: &Request,
+    end: FileEnd,
+) -> Result<Response, Error> {
     let (expected, options) = (request.expected_sha256, &request.options);
     let mut file = FileChange::begin(engine, tool, &request.path, expected, options)?;
     // The same text may be added twice on purpose, unless the request names the old bytes: then this fails.
     if expected.is_some() {
         file.is_repeated(&request.content, RECENT)?;
     }
-    let current = file.look()?;
+    let current = file.open()?;
     let seen = file.check(current)?;
     let (bytes, replaced) = joined(&mut file.change, seen.current(), request, end)?;
     if seen.current().exists() && bytes == seen.current().bytes() {
@@ -114,14 +124,19 @@ fn add_once(engine: &mut Engine, tool: &'static str, request: &Request, end: End
 }
 
 /// New bytes of a file, and the lines that they replace, if known.
-type Joined = (Vec<u8>, Option<Vec<ReplacedLines>>);
+type JoinedBytes = (Vec<u8>, Option<Vec<ReplacedLines>>);
 
 /// Returns the bytes of the file with the text added, and the lines that this replaces.
-fn joined(change: &mut Change<'_>, current: &Current, request: &Request, end: End) -> Result<Joined, Error> {
-    let shown = current.place().shown();
+fn joined(
+    change: &mut Change<'_>,
+    current: &LockedFile,
+    request: &Request,
+    end: FileEnd,
+) -> Result<JoinedBytes, Error> {
+    let shown = current.place().display();
     let mut content = common::view(current, request.options.encoding)?;
     let is_cut_off = content.body.last().is_some_and(|last| !matches!(last, b'\n' | b'\r'));
-    let newline = if is_cut_off && request.on_new_line && end == End::Last { "\n" } else { "" };
+    let newline = if is_cut_off && request.on_new_line && end == FileEnd::Last { "\n" } else { "" };
     let text = match newline {
         "" => Cow::Borrowed(request.content.as_str()),
         newline => Cow::Owned([newline, &request.content].concat()),
@@ -130,7 +145,7 @@ fn joined(change: &mut Change<'_>, current: &Current, request: &Request, end: En
     let text = in_style_of(&content, text.as_bytes());
     common::must_fit(change.policy(), shown, content.bytes_with(&text))?;
     let replaced = match end {
-        End::Last => {
+        FileEnd::Last => {
             if is_cut_off && newline.is_empty() && !text.is_empty() {
                 change
                     .engine()
@@ -139,11 +154,11 @@ fn joined(change: &mut Change<'_>, current: &Current, request: &Request, end: En
             content.body.to_mut().extend_from_slice(&text);
             None
         }
-        End::First => {
+        FileEnd::First => {
             let goes_on =
                 !content.body.is_empty() && text.last().is_some_and(|last| !matches!(last, b'\n' | b'\r'));
             if goes_on {
-                let shown = current.place().shown().to_owned();
+                let shown = current.place().display().to_owned();
                 change.engine().warn(format!(
                     "the text does not end in a newline: its last line now continues with the first line of {shown}"
                 ));
@@ -195,7 +210,7 @@ impl Tool for Prepend {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: PrependRequest) -> Result<Response, Error> {
-        add(engine, Self::NAME, &request.request, End::First)
+        add(engine, Self::NAME, &request.request, FileEnd::First)
     }
 
     fn text(response: &Response, text: &mut Text) {

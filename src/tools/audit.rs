@@ -15,7 +15,7 @@ use crate::engine::change::record;
 use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;
 use crate::engine::snapshot::Query;
-use crate::engine::store::audit::{self, AuditRecord, Broken, RecordSum, SessionSums};
+use crate::engine::store::audit::{self, AuditRecord, ChainBreak, RecordSum, SessionSums};
 use crate::engine::store::calls::{self, CallKey, CallSum};
 use crate::engine::store::state::State;
 use crate::error::{Error, ErrorKind};
@@ -79,7 +79,7 @@ impl Tool for Audit {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        let until = request.path.as_deref().map_or(Ok(None), |path| until(engine, path))?;
+        let until = request.path.as_deref().map_or(Ok(None), |path| commit_of(engine, path))?;
         let path = request.path.as_deref().filter(|_| until.is_none());
         let (path, is_any) = (entry_at(engine, path)?, request.path.is_none());
         let is_of_path = |record: &AuditRecord| {
@@ -103,7 +103,7 @@ impl Tool for Audit {
             None => (Vec::new(), None),
         };
         if let Some(broken) = broken.filter(|_| request.verify) {
-            return Err(not_whole(&broken));
+            return Err(broken_chain_error(&broken));
         }
         if let Some(until) = &until {
             records.truncate(until.count_in(&records));
@@ -140,14 +140,14 @@ impl Tool for Audit {
 }
 
 /// A commit up to which records are shown.
-struct Until {
+struct LastCommit {
     /// Commit, in hex.
     id: String,
     /// Its time, in seconds since 1970.
     seconds: i64,
 }
 
-impl Until {
+impl LastCommit {
     /// Returns the number of records up to the commit, of all, the oldest first: up to its own record, if it has one.
     fn count_in(&self, records: &[AuditRecord]) -> usize {
         let own = records.iter().rposition(|record| record.snapshot.as_ref() == Some(&self.id));
@@ -164,7 +164,7 @@ impl Until {
 ///
 /// # Errors
 /// Returns `invalid_request` for a range of commits.
-fn until(engine: &Engine, path: &Path) -> Result<Option<Until>, Error> {
+fn commit_of(engine: &Engine, path: &Path) -> Result<Option<LastCommit>, Error> {
     let is_there = engine.workspace.resolve(path).is_ok_and(|place| place.stat().is_some());
     let Some(store) = record::find(engine)?.filter(|_| !is_there) else { return Ok(None) };
     let id = match path.to_str().map_or(Ok(None), |text| Revisions::of(&store, text))? {
@@ -177,7 +177,7 @@ fn until(engine: &Engine, path: &Path) -> Result<Option<Until>, Error> {
         Some(seconds) => seconds,
         None => store.log(&newest)?.snapshots.first().map_or(i64::MAX, |snapshot| snapshot.seconds),
     };
-    Ok(Some(Until { id, seconds }))
+    Ok(Some(LastCommit { id, seconds }))
 }
 
 /// Returns a record in one line, for a person.
@@ -207,8 +207,8 @@ fn line(record: &Value, text: &Text) -> String {
 }
 
 /// Returns the error for a log whose chain is broken.
-fn not_whole(broken: &Broken) -> Error {
-    let Broken { file, line, message } = broken;
+fn broken_chain_error(broken: &ChainBreak) -> Error {
+    let ChainBreak { file, line, message } = broken;
     let message = format!("the audit log is not whole: {file}, line {line}: {message}");
     Error::new(ErrorKind::VerificationFailed, message)
         .detail("broken", json!({ "file": file, "line": line, "message": broken.message }))

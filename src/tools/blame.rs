@@ -14,7 +14,7 @@ use crate::engine::change::record;
 use crate::engine::history::client_calls::{Turn, Turns};
 use crate::engine::history::replay::Direction;
 use crate::engine::journal;
-use crate::engine::snapshot::{BASELINE, Blame as Found, Origin};
+use crate::engine::snapshot::{BASELINE, Blame as Found, LineOrigin};
 use crate::engine::store::session::SessionId;
 use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
@@ -60,7 +60,7 @@ pub struct Response {
     /// Lines in the file
     pub total_lines: usize,
     /// Lines in order; consecutive lines from one call are one range
-    pub ranges: Vec<Range>,
+    pub ranges: Vec<BlameRange>,
     /// True if the list is cut
     pub truncated: bool,
     /// `start_line` at which to continue
@@ -76,7 +76,7 @@ pub struct Response {
 
 /// Lines that came from one call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Range {
+pub struct BlameRange {
     /// First line, from 1
     pub start_line: usize,
     /// Last line
@@ -124,7 +124,7 @@ fn turns_of(engine: &Engine, found: &Found) -> Result<TurnsByChange, Error> {
     let Some(state) = State::find(&engine.workspace)? else { return Ok(BTreeMap::new()) };
     let mut by_session: BTreeMap<&str, Turns> = BTreeMap::new();
     let mut by_change = BTreeMap::new();
-    for Origin { snapshot, .. } in &found.origins {
+    for LineOrigin { snapshot, .. } in &found.origins {
         // The name comes from a commit, and becomes that of a file.
         if snapshot.seq == 0 || snapshot.session.parse::<SessionId>().is_err() {
             continue;
@@ -134,7 +134,7 @@ fn turns_of(engine: &Engine, found: &Found) -> Result<TurnsByChange, Error> {
             by_session.insert(session, Turns::load(&state, session)?);
         }
         let redone = if snapshot.tool == Direction::Redo.name() {
-            journal::done_entry(&state, session, snapshot.seq)?
+            journal::history_entry(&state, session, snapshot.seq)?
         } else {
             None
         };
@@ -159,7 +159,7 @@ impl Tool for Blame {
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let place = engine.workspace.resolve(&request.path)?;
-        let shown = place.shown().to_owned();
+        let shown = place.display().to_owned();
         let (file, stat) = engine.workspace.open_file(&place)?;
         let size = fs::size_of(&stat);
         if size > BLAMED_BYTES_MAX {
@@ -190,7 +190,7 @@ impl Tool for Blame {
 
     fn text(response: &Response, text: &mut Text) {
         let digits = response.total_lines.to_string().len();
-        let names: Vec<String> = response.ranges.iter().map(Range::name).collect();
+        let names: Vec<String> = response.ranges.iter().map(BlameRange::name).collect();
         let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
         let (mut lines, mut size, mut next_line) = (response.texts.iter(), 0, response.next_line);
         let most = response.text_bytes_max;
@@ -234,14 +234,15 @@ fn page(
             .at(&shown)
             .detail("field", "start_line"));
     }
-    let (mut ranges, mut texts, mut size): (Vec<Range>, Vec<String>, usize) = (Vec::new(), Vec::new(), 0);
+    let (mut ranges, mut texts, mut size): (Vec<BlameRange>, Vec<String>, usize) =
+        (Vec::new(), Vec::new(), 0);
     let mut next_line = None;
     let wanted = found.lines.iter().zip(lines::lines(bytes)).enumerate();
     let mut last = None;
     for (index, (origin, line)) in wanted.skip(start - 1).take(end + 1 - start) {
         let number = index + 1;
         let origin = origin.and_then(|at| found.origins.get(at));
-        let range = Range::of(number, origin, path, turns);
+        let range = BlameRange::of(number, origin, path, turns);
         let is_new = last != Some(origin.map(|origin| &origin.snapshot.id));
         size += if is_new { range.size_bytes() } else { 0 };
         if bytes_max > 0 && size > bytes_max && !ranges.is_empty() {
@@ -266,11 +267,11 @@ fn page(
     })
 }
 
-impl Range {
+impl BlameRange {
     /// Returns one line with its origin.
-    fn of(line: usize, origin: Option<&Origin>, path: &[u8], turns: &TurnsByChange) -> Self {
+    fn of(line: usize, origin: Option<&LineOrigin>, path: &[u8], turns: &TurnsByChange) -> Self {
         let nobody = Self { start_line: line, end_line: line, by: DEVELOPER, ..Self::default() };
-        let Some(Origin { snapshot, path: then }) = origin else { return nobody };
+        let Some(LineOrigin { snapshot, path: then }) = origin else { return nobody };
         let (time, id) = (time_text(snapshot.seconds), snapshot.id.clone());
         let range = Self { time: Some(time), snapshot: Some(id), ..nobody };
         if snapshot.session.is_empty() || snapshot.tool == BASELINE {

@@ -13,20 +13,20 @@ use super::Text;
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::change::gate::{Needs, quoted};
-use crate::engine::change::shown_lines::NotFound;
-use crate::engine::change::{CallerKnowledge, Change, CheckedFile, Current};
+use crate::engine::change::shown_lines::LineNotFound;
+use crate::engine::change::{CallerKnowledge, Change, CheckedFile, LockedFile};
 use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;
-use crate::engine::store::session::Lines;
+use crate::engine::store::session::LineSet;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind, Message, text};
 use crate::search::entry::SearchWarnings;
-use crate::search::page::{Budget, Offered, Window, json_bytes};
+use crate::search::page::{OfferResult, PageBudget, PageWindow, json_bytes};
 use crate::sha256::Sha256;
 use crate::text::charset::{self, Charset, Unencodable};
-use crate::text::content::{Content, Encoding, Unsupported, looks_binary};
+use crate::text::content::{Content, Encoding, UnsupportedText, looks_binary};
 use crate::text::escaped::plural;
 use crate::text::lines::LineSpan;
 use crate::text::replaced_lines::ReplacedLines;
@@ -61,8 +61,8 @@ impl ListEnd {
         let total = list.len();
         // A small limit on a diff does not limit the list.
         let bytes_max = if bytes_max == Some(0) { 0 } else { engine.bytes_max(None) as u64 };
-        let mut page = Budget::new(Window { offset: 0, limit: 0, bytes_max });
-        list.retain(|entry| page.offer(|| json_bytes(entry)) == Offered::Kept);
+        let mut page = PageBudget::new(PageWindow { offset: 0, limit: 0, bytes_max });
+        list.retain(|entry| page.offer(|| json_bytes(entry)) == OfferResult::Kept);
         let truncated = list.len() < total;
         Self { truncated, total: truncated.then_some(total) }
     }
@@ -81,8 +81,8 @@ pub(super) fn fitting<T>(
     entries: impl Iterator<Item = T>,
     bytes: impl Fn(&T) -> usize,
 ) -> Vec<T> {
-    let mut page = Budget::new(Window { offset: 0, limit: 0, bytes_max: bytes_max as u64 });
-    entries.take_while(|entry| page.offer(|| bytes(entry) as u64) == Offered::Kept).collect()
+    let mut page = PageBudget::new(PageWindow { offset: 0, limit: 0, bytes_max: bytes_max as u64 });
+    entries.take_while(|entry| page.offer(|| bytes(entry) as u64) == OfferResult::Kept).collect()
 }
 
 /// Number of digits of an ID in the text form.
@@ -114,7 +114,7 @@ pub fn must_be_absent(fields: &[(&str, bool)], message: impl Fn(&str) -> String)
 pub(super) fn search_control(engine: &Engine, timeout_ms: Option<u64>) -> Control {
     match timeout_ms.unwrap_or(engine.policy().number(Key::SearchMs)) {
         0 => engine.control.clone(),
-        limit => engine.control.clone().within(Duration::from_millis(limit)),
+        limit => engine.control.clone().with_time_limit(Duration::from_millis(limit)),
     }
 }
 
@@ -212,29 +212,29 @@ impl DiffWanted {
 ///
 /// # Errors
 /// Returns `unsupported_encoding`.
-pub fn view(current: &Current, charset: Option<Charset>) -> Result<Content<'_>, Error> {
-    let shown = current.place().shown();
+pub fn view(current: &LockedFile, charset: Option<Charset>) -> Result<Content<'_>, Error> {
+    let shown = current.place().display();
     Content::of(current.bytes(), charset).map_err(|unsupported| unsupported_encoding(shown, unsupported))
 }
 
 /// Returns the error for a file whose text could not be written back unchanged.
-pub fn unsupported_encoding(shown: &str, unsupported: Unsupported) -> Error {
+pub fn unsupported_encoding(shown: &str, unsupported: UnsupportedText) -> Error {
     let lossy = |what: &str| format!("{shown} {what}: as text it could not be written back unchanged");
     let error = |message: String| Error::new(ErrorKind::UnsupportedEncoding, message).at(shown);
     match unsupported {
-        Unsupported::Utf32 => error(lossy("is UTF-32")),
-        Unsupported::HalfUnit => {
+        UnsupportedText::Utf32 => error(lossy("is UTF-32")),
+        UnsupportedText::HalfUnit => {
             error(lossy("begins with the byte-order mark of UTF-16 but has an odd number of bytes"))
         }
-        Unsupported::LoneSurrogate => {
+        UnsupportedText::LoneSurrogate => {
             error(lossy("begins with the byte-order mark of UTF-16 but has a lone surrogate"))
         }
-        Unsupported::Other(encoding, charset) => {
+        UnsupportedText::Other(encoding, charset) => {
             error(format!("{shown} is {}, not {}", encoding.name(), charset.name()))
                 .suggest("Leave `encoding` out.")
                 .detail("field", "encoding")
         }
-        Unsupported::Line(line, charset) => error(format!(
+        UnsupportedText::Line(line, charset) => error(format!(
             "line {line} of {shown} has bytes that {} does not have, or has twice",
             charset.name()
         ))
@@ -268,7 +268,7 @@ pub fn must_be_encodable(encoding: Encoding, new: &[u8], (shown, old): (&str, &[
         "{shown} is not UTF-8, and line {line} of the new text has `{character}` (U+{:04X}), whose bytes in the encoding of {shown} are not known",
         u32::from(character)
     );
-    let likely = charset::likely(old).unwrap_or_default();
+    let likely = charset::likely_encodings(old).unwrap_or_default();
     Err(Error::new(ErrorKind::UnsupportedEncoding, message)
         .at(shown)
         .suggest(text!(
@@ -299,7 +299,7 @@ pub fn must_leave_nothing_out(new: &[u8], old: &[u8], field: &'static str, shown
         return Ok(());
     };
     let text = String::from_utf8_lossy(text).into_owned();
-    let message = text!("line {} of ", line).then(Message::name(field)).then(text!(
+    let message = text!("line {} of ", line).followed_by(Message::name(field)).followed_by(text!(
         " is a placeholder for omitted text, `{}`: it would replace that text in {}",
         text,
         shown
@@ -342,7 +342,7 @@ pub fn entry_at(engine: &Engine, path: Option<&Path>) -> Result<Option<Workspace
 ///
 /// # Errors
 /// Returns `not_found`, with similar names.
-pub fn must_exist(change: &mut Change<'_>, current: &Current) -> Result<(), Error> {
+pub fn must_exist(change: &mut Change<'_>, current: &LockedFile) -> Result<(), Error> {
     if current.exists() { Ok(()) } else { Err(change.engine().workspace.not_found(current.place())) }
 }
 
@@ -394,7 +394,7 @@ impl Refusals {
             (Some(only), first) => {
                 let error = if self.unread.is_empty() { only } else { all_unread(&paths) };
                 Err(match first {
-                    Some(first) => also_refused(error, first.into_message().then(more), listed),
+                    Some(first) => also_refused(error, first.into_message().followed_by(more), listed),
                     None => error,
                 })
             }
@@ -404,7 +404,7 @@ impl Refusals {
 
 /// Adds the other errors to the error about files that were not read.
 pub fn also_refused(error: Error, message: Message, listed: impl Into<Value>) -> Error {
-    error.add_to_message(Message::from("; also, ").then(message)).detail("refused", listed)
+    error.add_to_message(Message::from("; also, ").followed_by(message)).detail("refused", listed)
 }
 
 /// Returns one error as JSON.
@@ -465,7 +465,7 @@ pub fn time_text(seconds: impl TryInto<i64>) -> String {
 pub fn bytes_at(workspace: &Workspace, place: &ResolvedPath) -> Option<Vec<u8>> {
     /// Largest file that is read.
     const BYTES_MAX: u64 = 64 << 20;
-    let (file, stat) = workspace.open_regular(place.path(), place.shown()).ok()?;
+    let (file, stat) = workspace.open_regular(place.path(), place.display()).ok()?;
     fs::read_to_end(file, fs::size_of(&stat), BYTES_MAX).ok()
 }
 
@@ -508,24 +508,24 @@ impl<'e, 'r> FileChange<'e, 'r> {
     }
 
     /// Opens the file; it may not exist yet.
-    pub fn look(&self) -> Result<Current, Error> {
-        self.change.look_at(self.path)
+    pub fn open(&self) -> Result<LockedFile, Error> {
+        self.change.open_current(self.path)
     }
 
     /// Opens a file that must exist.
-    pub fn look_at_existing(&mut self) -> Result<Current, Error> {
-        let current = self.look()?;
+    pub fn open_existing(&mut self) -> Result<LockedFile, Error> {
+        let current = self.open()?;
         must_exist(&mut self.change, &current)?;
         Ok(current)
     }
 
     /// Checks the file at the gate.
-    pub fn prove(&mut self, current: Current, needs: Needs<'_>) -> Result<CheckedFile, Error> {
+    pub fn prove(&mut self, current: LockedFile, needs: Needs<'_>) -> Result<CheckedFile, Error> {
         self.change.prove(current, self.expected_sha256, needs)
     }
 
     /// Checks the file at the gate for a change that needs no proof; a given proof is still checked.
-    pub fn check(&mut self, current: Current) -> Result<CheckedFile, Error> {
+    pub fn check(&mut self, current: LockedFile) -> Result<CheckedFile, Error> {
         if self.expected_sha256.is_some() {
             return self.prove(current, Needs::Any);
         }
@@ -543,7 +543,7 @@ impl<'e, 'r> FileChange<'e, 'r> {
         let current = seen.current();
         let before = current.exists().then(|| current.bytes());
         let wanted = self.options.diff_wanted(self.change.policy());
-        let diff = wanted.of(current.place().shown(), before, Some(&bytes));
+        let diff = wanted.of(current.place().display(), before, Some(&bytes));
         let subject = subject(self.tool, &[current.place().path().clone()]);
         self.change.put(seen, bytes, mode, known);
         self.change.note_replaced(self.replaced);
@@ -564,16 +564,16 @@ const LINE_BYTES: usize = 400;
 /// then count as shown, and the smallest read of those for which it has no room.
 pub(super) fn must_be_as_shown(
     change: &mut Change<'_>,
-    current: &Current,
+    current: &LockedFile,
     body: &[u8],
-    missed: &[(LineSpan, NotFound)],
+    missed: &[(LineSpan, LineNotFound)],
 ) -> Result<(), Error> {
     let Some((first, others)) = missed.split_first() else { return Ok(()) };
-    let (name, all) = (current.place().shown(), lines::all(body));
-    let fault = |missed: &(LineSpan, NotFound)| not_as_shown(name, all.len() as u64, *missed);
+    let (name, all) = (current.place().display(), lines::all(body));
+    let fault = |missed: &(LineSpan, LineNotFound)| not_as_shown(name, all.len() as u64, *missed);
     let (kind, message, first) = fault(first);
     let near = iter::once(first).chain(others.iter().map(|missed| fault(missed).2));
-    let near = Lines::from_ranges(near.collect(), usize::MAX);
+    let near = LineSet::from_ranges(near.collect(), usize::MAX);
     let mut error = Error::new(kind, message).at(name);
     if !others.is_empty() {
         error = error.add_to_message(format!(" (and {})", plural(others.len(), "other place")));
@@ -593,7 +593,7 @@ pub(super) fn must_be_as_shown(
     while let Some((number, _)) = numbers.next_if(|&(number, at)| at < SHOWN_LINES && is_short(number)) {
         shown.push((number, number));
     }
-    let (shown, rest) = (Lines::from_ranges(shown, usize::MAX), numbers.next().map(|(number, _)| number));
+    let (shown, rest) = (LineSet::from_ranges(shown, usize::MAX), numbers.next().map(|(number, _)| number));
     if !change.engine_ref().is_dry_run() {
         change.note_shown(current, shown.ranges());
     }
@@ -612,20 +612,20 @@ pub(super) fn must_be_as_shown(
 fn not_as_shown(
     name: &str,
     total: u64,
-    (span, why): (LineSpan, NotFound),
+    (span, why): (LineSpan, LineNotFound),
 ) -> (ErrorKind, String, (u64, u64)) {
     match why {
-        NotFound::NeverShown(line) if line > total => (
+        LineNotFound::NeverShown(line) if line > total => (
             ErrorKind::StaleFile,
             format!("line {line} of {name} was never shown: it has {total} lines"),
             (total.saturating_sub(2).max(1), total),
         ),
-        NotFound::NeverShown(line) => (
+        LineNotFound::NeverShown(line) => (
             ErrorKind::NotRead,
             format!("line {line} of {name} was never shown in this session"),
             (line.max(1), span.last.min(total)),
         ),
-        NotFound::Changed(first, last) => {
+        LineNotFound::Changed(first, last) => {
             (ErrorKind::StaleFile, format!("{span} of {name} changed since it was shown"), (first, last))
         }
     }

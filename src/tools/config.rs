@@ -7,10 +7,10 @@ use serde_json::Value as Json;
 use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::policy::Policy;
-use crate::engine::policy::layers::{self, Origin as SettingOrigin, SettingValue, Sourced};
-use crate::engine::policy::settings::{ByWorkspace, SETTINGS, Setting, Value};
+use crate::engine::policy::layers::{self, Origin as SettingOrigin, SettingValue, SourcedValue};
+use crate::engine::policy::settings::{SETTINGS, Setting, Value, WorkspaceRights};
 use crate::engine::policy::values;
-use crate::engine::store::id::Origin;
+use crate::engine::store::id::IdOrigin;
 use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::workspace::Workspace;
 use crate::error::{Error, ErrorKind};
@@ -39,13 +39,13 @@ pub struct Request {
 pub struct Response {
     /// Possible policy files, lowest priority first
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub files: Vec<File>,
+    pub files: Vec<PolicyFileRow>,
     /// All settings
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub settings: Vec<Shown>,
+    pub settings: Vec<SettingRow>,
     /// State of this account in the workspace
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub state: Option<StateShown>,
+    pub state: Option<StateRow>,
     /// Policy file with every setting
     #[serde(skip_serializing_if = "Option::is_none")]
     pub example: Option<String>,
@@ -53,7 +53,7 @@ pub struct Response {
 
 /// State of this account in the workspace.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct StateShown {
+pub struct StateRow {
     /// Source of its ID: `environment`, `user` (a file), or `derived` (from machine and user)
     pub from: &'static str,
     /// User's file with the ID
@@ -64,15 +64,15 @@ pub struct StateShown {
     pub folder: Option<String>,
 }
 
-impl StateShown {
+impl StateRow {
     /// Returns the state of a workspace; `None` if it cannot have one.
     fn of(workspace: &Workspace) -> Result<Option<Self>, Error> {
         let found = State::source(workspace)?;
         Ok(found.map(|(origin, id)| {
             let (from, file) = match origin {
-                Origin::Environment => ("environment", None),
-                Origin::User(file) => ("user", Some(file.display().to_string())),
-                Origin::Derived => ("derived", None),
+                IdOrigin::Environment => ("environment", None),
+                IdOrigin::User(file) => ("user", Some(file.display().to_string())),
+                IdOrigin::Derived => ("derived", None),
             };
             Self { from, file, folder: id.map(|id| format!("{STATE_FOLDER}/{id}")) }
         }))
@@ -87,7 +87,7 @@ impl StateShown {
 
 /// File that may have a part of the policy.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct File {
+pub struct PolicyFileRow {
     /// `user`, `workspace`, or `outer` for a workspace around this one
     pub from: &'static str,
     /// Path
@@ -98,7 +98,7 @@ pub struct File {
 
 /// One setting.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Shown {
+pub struct SettingRow {
     /// Name
     pub key: &'static str,
     /// Value in force
@@ -111,10 +111,10 @@ pub struct Shown {
     pub may_loosen: bool,
     /// Parts with their sources, if lists of several sources are combined
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub parts: Vec<Part>,
+    pub parts: Vec<SettingPart>,
     /// Value of the workspace, if the user's stricter one overrides it
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub overruled: Option<Part>,
+    pub overruled: Option<SettingPart>,
     /// Default value
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<Json>,
@@ -134,7 +134,7 @@ pub struct Shown {
 
 /// Part of a list, or a value that is not in force.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Part {
+pub struct SettingPart {
     /// Value
     pub value: Json,
     /// Source of the part
@@ -183,7 +183,7 @@ impl Tool for Config {
         }
         let unknown = unknown_variables(engine.policy());
         unknown.into_iter().for_each(|warning| engine.warn(warning));
-        let state = match StateShown::of(&engine.workspace) {
+        let state = match StateRow::of(&engine.workspace) {
             Ok(state) => state.filter(|_| request.keys.is_empty()),
             Err(error) => {
                 engine.warn(format!("the state cannot be used: {}", error.message()));
@@ -200,7 +200,7 @@ impl Tool for Config {
                 .held()
                 .iter()
                 .filter(wanted)
-                .map(|held| shown(policy, held, request.explain))
+                .map(|held| setting_row(policy, held, request.explain))
                 .collect(),
             state,
             example: None,
@@ -221,7 +221,7 @@ impl Tool for Config {
     }
 }
 
-impl Shown {
+impl SettingRow {
     /// Returns the setting as a line of a policy file, with its source.
     fn line(&self) -> String {
         let loosened = if self.may_loosen { ", may be loosened" } else { "" };
@@ -230,7 +230,7 @@ impl Shown {
         for part in &self.parts {
             lines.push(format!("#   {}  # {}", toml_of(&part.value), part.source.words()));
         }
-        if let Some(Part { value, source }) = &self.overruled {
+        if let Some(SettingPart { value, source }) = &self.overruled {
             lines.push(format!("#   {} is not strict enough  # {}", toml_of(value), source.words()));
         }
         if let (Some(about), Some(takes)) = (self.about, &self.takes) {
@@ -276,23 +276,24 @@ fn is_wanted(name: &str, key: &str) -> bool {
 }
 
 /// Returns the files that may have a policy.
-fn files(policy: &Policy) -> Vec<File> {
+fn files(policy: &Policy) -> Vec<PolicyFileRow> {
     let user = policy.user_file().map(|file| ("user", file));
     let all = user.into_iter().chain([("workspace", policy.workspace_file())]);
-    let all = all.map(|(from, file)| File { from, path: file.path.clone(), exists: file.exists });
-    let outer = policy.outer_files().map(|path| File { from: "outer", path: path.to_owned(), exists: true });
+    let all = all.map(|(from, file)| PolicyFileRow { from, path: file.path.clone(), exists: file.exists });
+    let outer =
+        policy.outer_files().map(|path| PolicyFileRow { from: "outer", path: path.to_owned(), exists: true });
     all.chain(outer).collect()
 }
 
 /// Returns a setting for the response.
-fn shown(policy: &Policy, held: &SettingValue, explain: bool) -> Shown {
-    let part = |sourced: &Sourced| Part {
+fn setting_row(policy: &Policy, held: &SettingValue, explain: bool) -> SettingRow {
+    let part = |sourced: &SourcedValue| SettingPart {
         value: json_of(&sourced.value),
         source: Source::of(policy, &sourced.origin),
     };
     let setting = held.setting;
     let last = held.sources.last().map_or(&SettingOrigin::Default, |source| &source.origin);
-    Shown {
+    SettingRow {
         key: setting.name,
         value: json_of(&held.value),
         source: Source::of(policy, last),
@@ -301,13 +302,13 @@ fn shown(policy: &Policy, held: &SettingValue, explain: bool) -> Shown {
         overruled: held.overruled.as_ref().map(part),
         default: explain.then(|| json_of(&setting.default)),
         takes: explain.then(|| values::expected(setting.form)),
-        environment: (explain && setting.workspace != ByWorkspace::UserOnly).then(|| setting.variable()),
+        environment: (explain && setting.workspace != WorkspaceRights::UserOnly).then(|| setting.variable()),
         workspace: explain.then(|| match setting.workspace {
-            ByWorkspace::Freely | ByWorkspace::UnlessUser => "freely".to_owned(),
-            ByWorkspace::UpTo(most) | ByWorkspace::UnlessUserUpTo(most) => format!("up to {most}"),
-            ByWorkspace::MoreStrictly => "more strictly".to_owned(),
-            ByWorkspace::MoreStrictlyUpTo(most) => format!("more strictly, up to {most}"),
-            ByWorkspace::Never | ByWorkspace::UserOnly => "never".to_owned(),
+            WorkspaceRights::Freely | WorkspaceRights::UnlessUser => "freely".to_owned(),
+            WorkspaceRights::UpTo(most) | WorkspaceRights::UnlessUserUpTo(most) => format!("up to {most}"),
+            WorkspaceRights::MoreStrictly => "more strictly".to_owned(),
+            WorkspaceRights::MoreStrictlyUpTo(most) => format!("more strictly, up to {most}"),
+            WorkspaceRights::Never | WorkspaceRights::UserOnly => "never".to_owned(),
         }),
         about: explain.then_some(setting.about),
     }
@@ -360,7 +361,7 @@ pub fn example() -> String {
         }
         lines.extend(wrapped(setting.about).into_iter().map(|line| format!("# {line}")));
         lines.push(format!("# Takes {}.", values::expected(setting.form)));
-        lines.push(format!("{key} = {}", layers::shown(&setting.default)));
+        lines.push(format!("{key} = {}", layers::toml_text(&setting.default)));
     }
     lines.join("\n") + "\n"
 }

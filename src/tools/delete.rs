@@ -53,11 +53,11 @@ pub struct Request {
 #[schemars(extend("type" = "object"))]
 pub enum Response {
     /// One path.
-    One(Deleted),
+    One(DeletedEntry),
     /// Several paths, in the order of the request.
     Several {
         /// One response per path
-        deleted: Vec<Deleted>,
+        deleted: Vec<DeletedEntry>,
         /// Completeness of the list.
         #[serde(flatten)]
         end: ListEnd,
@@ -66,7 +66,7 @@ pub enum Response {
 
 impl Response {
     /// Returns the response, in the order of the request.
-    fn of(engine: &Engine, request: &Request, mut deleted: Vec<Deleted>) -> Self {
+    fn of(engine: &Engine, request: &Request, mut deleted: Vec<DeletedEntry>) -> Self {
         match deleted.pop() {
             Some(only) if deleted.is_empty() => Self::One(only),
             last => {
@@ -80,7 +80,7 @@ impl Response {
 
 /// File or folder that was deleted.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Deleted {
+pub struct DeletedEntry {
     /// Old path
     pub path: String,
     /// Name in the trash, for restore; absent in a dry run
@@ -155,9 +155,13 @@ impl Tool for Delete {
 }
 
 /// Plans the deletion of one path.
-fn plan(change: &mut Change<'_>, path: &Path, request: &Request) -> Result<(Deleted, ResolvedPath), Error> {
-    let place = change.look_at_entry(path)?;
-    let shown = place.shown().to_owned();
+fn plan(
+    change: &mut Change<'_>,
+    path: &Path,
+    request: &Request,
+) -> Result<(DeletedEntry, ResolvedPath), Error> {
+    let place = change.resolve_entry_to_move(path)?;
+    let shown = place.display().to_owned();
     let Some(stat) = place.stat() else {
         return Err(change.engine().workspace.not_found(&place));
     };
@@ -174,23 +178,27 @@ fn plan(change: &mut Change<'_>, path: &Path, request: &Request) -> Result<(Dele
     let sum = change.move_whole(place.path(), &content, false)?;
     let trash_id = (!request.options.dry_run).then(|| entry.id.clone());
     let answer =
-        Deleted { path: shown, trash_id, files: sum.files, bytes: sum.bytes, already_applied: false };
+        DeletedEntry { path: shown, trash_id, files: sum.files, bytes: sum.bytes, already_applied: false };
     change.describe(entry, sum);
     Ok((answer, place))
 }
 
 /// Returns the response to a repeated request, from the entry of the first change, which is still in effect.
-fn repeated(change: &mut Change<'_>, request: &Request, entry: &JournalEntry) -> Result<Vec<Deleted>, Error> {
+fn repeated(
+    change: &mut Change<'_>,
+    request: &Request,
+    entry: &JournalEntry,
+) -> Result<Vec<DeletedEntry>, Error> {
     let trash = trash::list(change.state())?.entries;
     let answer = |path: &PathBuf| {
-        let place = change.look_at_entry(path)?;
+        let place = change.resolve_entry_to_move(path)?;
         let is_it = |known: &&TrashEntry| {
             let content = known.content(change.state());
             entry.moves.iter().any(|moved| moved.from == *place.path() && moved.to == content)
         };
         let known = trash.iter().find(is_it).ok_or_else(|| change.workspace().not_found(&place))?;
-        Ok(Deleted {
-            path: place.shown().to_owned(),
+        Ok(DeletedEntry {
+            path: place.display().to_owned(),
             trash_id: Some(known.id.clone()),
             files: known.files,
             bytes: known.bytes,
@@ -206,8 +214,8 @@ fn must_be_apart(place: &ResolvedPath, others: &[WorkspacePath]) -> Result<(), E
     match others.iter().find(overlaps) {
         None => Ok(()),
         Some(_) => {
-            Err(Error::invalid(format!("{} is named twice, or lies in another path named", place.shown()))
-                .at(place.shown())
+            Err(Error::invalid(format!("{} is named twice, or lies in another path named", place.display()))
+                .at(place.display())
                 .detail("field", "path"))
         }
     }

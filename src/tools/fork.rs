@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::common::reject_if;
-use super::diff::{Diff, FileStat, Response as Diffed, Window};
+use super::diff::{Diff, DiffWindow, FileStat, Response as Diffed};
 use super::fork_changes::ForkChanges;
 use super::targets::{commit_named, no_snapshot};
 use super::{Effect, Text, Tool};
@@ -28,7 +28,7 @@ use crate::engine::workspace::{fs, programs};
 use crate::envelope;
 use crate::error::{Error, ErrorKind};
 use crate::limits::FORK_FILES_COUNTED_MAX;
-use crate::platform::process::own_program;
+use crate::platform::process::program_path;
 use crate::text::answer_size::AnswerRoom;
 use crate::text::escaped;
 use crate::text::escaped::plural;
@@ -75,7 +75,7 @@ pub struct Request {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
     /// Forks, by name
-    pub forks: Vec<Shown>,
+    pub forks: Vec<ForkRow>,
     /// Newest changes in the fork, as the response of `log`
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<Value>,
@@ -86,7 +86,7 @@ pub struct Response {
 
 /// A fork.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Shown {
+pub struct ForkRow {
     /// Name
     pub name: String,
     /// Time of its creation, as RFC 3339
@@ -147,7 +147,7 @@ impl Tool for Fork {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        let (action, name) = request.meant()?;
+        let (action, name) = request.requested_action()?;
         let (mut newest, mut diff) = (None, None);
         let shown = match (action, name) {
             (Action::List, _) => list(engine)?,
@@ -157,7 +157,7 @@ impl Tool for Fork {
             }
             (Action::Diff, name) => {
                 diff = Some(difference(engine, &name, &request)?);
-                vec![shown(&opened(engine, &name)?)]
+                vec![fork_row(&opened(engine, &name)?)]
             }
             (Action::Create, name) => vec![create(engine, &request, name)?],
             (Action::Drop, name) => vec![discard(engine, &name)?],
@@ -167,7 +167,7 @@ impl Tool for Fork {
     }
 
     fn is_lookup(request: &Request) -> bool {
-        matches!(request.meant(), Ok((Action::List | Action::Log | Action::Diff, _)))
+        matches!(request.requested_action(), Ok((Action::List | Action::Log | Action::Diff, _)))
     }
 
     fn text(response: &Response, text: &mut Text) {
@@ -186,7 +186,7 @@ impl Tool for Fork {
 
 impl Request {
     /// Returns the action and the canonical name.
-    fn meant(&self) -> Result<(Action, String), Error> {
+    fn requested_action(&self) -> Result<(Action, String), Error> {
         let missing = || Error::invalid("field `name` is missing: name the fork").detail("field", "name");
         let name = || sandboxes::slug(self.name.as_deref().ok_or_else(missing)?);
         match self.action.as_deref() {
@@ -207,7 +207,7 @@ impl Request {
 }
 
 /// Returns all forks; one that a dead call created is named then.
-fn list(engine: &mut Engine) -> Result<Vec<Shown>, Error> {
+fn list(engine: &mut Engine) -> Result<Vec<ForkRow>, Error> {
     let Some(state) = State::find(&engine.workspace)? else { return Ok(Vec::new()) };
     let forks = ForkFolder::list(&engine.workspace, &state)?;
     let known = sandboxes::list()?;
@@ -252,7 +252,7 @@ fn difference(engine: &mut Engine, name: &str, request: &Request) -> Result<Diff
         None => Ok(FileStat::default()),
     };
     let room = AnswerRoom::new(engine.bytes_max(request.max_bytes));
-    let window = Window::new(request.offset, room);
+    let window = DiffWindow::new(request.offset, room);
     response.fill_with((changes.deltas.len(), &write), request.stat, window)?;
     Ok(response)
 }
@@ -276,7 +276,7 @@ pub(super) fn warn_of(engine: &mut Engine, changes: &ForkChanges<'_>, name: &str
 }
 
 /// Creates a fork.
-pub(super) fn create(engine: &mut Engine, request: &Request, name: String) -> Result<Shown, Error> {
+pub(super) fn create(engine: &mut Engine, request: &Request, name: String) -> Result<ForkRow, Error> {
     let both = "`from` and `at` exclude each other: a copy begins with the files on disk";
     reject_if(request.from.is_some() && request.at.is_some(), "from", both)?;
     let target = request.from.as_deref().map(|from| snapshot_named(engine, from)).transpose()?;
@@ -306,7 +306,7 @@ pub(super) fn create(engine: &mut Engine, request: &Request, name: String) -> Re
         return Err(error);
     }
     engine.note_changed([], Some(&fork.record.lower));
-    Ok(shown(&fork))
+    Ok(fork_row(&fork))
 }
 
 /// Fails if no process can enter a fork: the kernel may refuse its mount, as for a root of another group.
@@ -374,7 +374,7 @@ fn is_on_path(path: &Path) -> bool {
 }
 
 /// Deletes a fork.
-fn discard(engine: &mut Engine, name: &str) -> Result<Shown, Error> {
+fn discard(engine: &mut Engine, name: &str) -> Result<ForkRow, Error> {
     let state = State::open(&engine.workspace)?;
     // One that has lost a folder can be dropped too.
     let size = opened(engine, name).map(|fork| fork.size(FORK_FILES_COUNTED_MAX));
@@ -435,12 +435,12 @@ pub(super) fn change_lines(log: &Value) -> Vec<String> {
 pub(super) fn log(engine: &Engine, name: &str) -> Result<Value, Error> {
     let fork = opened(engine, name)?;
     let sandbox = fork.sandbox(&engine.workspace)?;
-    let words = [own_program(), "--workspace", &sandbox.root, LOG];
+    let words = [program_path(), "--workspace", &sandbox.root, LOG];
     let io = |source: std::io::Error| Error::io("look into", "the fork", source);
     let mut command = if let Some(container) = &sandbox.container {
         container::command(container, &words).map_err(io)?
     } else {
-        let mut command = Command::new(own_program());
+        let mut command = Command::new(program_path());
         command.args(words.get(1..).unwrap_or_default());
         command
     };
@@ -458,18 +458,18 @@ pub(super) fn log(engine: &Engine, name: &str) -> Result<Value, Error> {
 }
 
 /// Returns a fork for the response, with the process that runs in it.
-fn in_use(fork: &ForkFolder) -> Shown {
-    Shown { process: fork.process(), ..shown(fork) }
+fn in_use(fork: &ForkFolder) -> ForkRow {
+    ForkRow { process: fork.process(), ..fork_row(fork) }
 }
 
 /// Returns a fork for the response.
-fn shown(fork: &ForkFolder) -> Shown {
+fn fork_row(fork: &ForkFolder) -> ForkRow {
     shown_as(&fork.record, fork.size(FORK_FILES_COUNTED_MAX))
 }
 
 /// Returns a fork with a number of files and bytes for the response.
-fn shown_as(record: &ForkRecord, (files, bytes): (usize, u64)) -> Shown {
-    Shown {
+fn shown_as(record: &ForkRecord, (files, bytes): (usize, u64)) -> ForkRow {
+    ForkRow {
         name: record.name.clone(),
         created: time_of(record),
         session: record.session.clone(),

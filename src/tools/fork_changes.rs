@@ -10,20 +10,20 @@ use crate::engine::store::state::State;
 use crate::error::Error;
 use crate::limits::{DIFFED_BYTES_MAX, MERGE_RENAME_PAIRS_MAX};
 use crate::sha256::Sha256;
-use crate::text::diff::{Amount, FileDiff, Side};
-use crate::text::renames::{self, COMPARED_BYTES_MAX, Candidate, Compared, List, Rename};
+use crate::text::diff::{DiffSide, DiffSize, FileDiff};
+use crate::text::renames::{self, COMPARED_BYTES_MAX, List, Rename, RenameCandidate, SimilarFiles};
 use crate::text::tree_merge::{FileType, Path, Side as Tree, Version};
 
 /// Path of a file and its version there.
-type Known = (Path, Version);
+type PathVersion = (Path, Version);
 
 /// Change of one file in a fork.
 #[derive(Debug, Clone)]
 pub struct ForkDelta {
     /// Version that the fork began with; `None` for a new file.
-    pub before: Option<Known>,
+    pub before: Option<PathVersion>,
     /// Version in the fork; `None` for a removed file.
-    pub after: Option<Known>,
+    pub after: Option<PathVersion>,
     /// Similarity of both in percent, if the file was renamed.
     similarity: Option<usize>,
     /// True if nobody knows the version that the fork began with: it is compared with that of the workspace.
@@ -106,7 +106,7 @@ impl<'f> ForkChanges<'f> {
 
     /// Joins removed and new files to renamed ones, as git does.
     fn follow_renames(&mut self) -> Result<(), Error> {
-        let one_sided = |is_gone: bool| -> Vec<(usize, Known)> {
+        let one_sided = |is_gone: bool| -> Vec<(usize, PathVersion)> {
             let known = |(index, delta): (usize, &ForkDelta)| match (&delta.before, &delta.after) {
                 (Some(known), None) if is_gone => Some((index, known.clone())),
                 (None, Some(known)) if !is_gone => Some((index, known.clone())),
@@ -125,7 +125,8 @@ impl<'f> ForkChanges<'f> {
             let most = u64::try_from(COMPARED_BYTES_MAX).unwrap_or(u64::MAX);
             if is_file { self.trees.bytes(tree, path, most) } else { Ok(None) }
         };
-        let compared = Compared { is_relevant: &|_| true, pairs_max: MERGE_RENAME_PAIRS_MAX, read: &read };
+        let compared =
+            SimilarFiles { is_relevant: &|_| true, pairs_max: MERGE_RENAME_PAIRS_MAX, read: &read };
         let found: Vec<Rename> = renames::find(&candidates(&gone), &candidates(&come), &compared)?;
         let mut joined = Vec::new();
         for rename in found {
@@ -152,7 +153,7 @@ impl<'f> ForkChanges<'f> {
     /// Returns the OS error.
     pub fn write(&self, delta: &ForkDelta, out: &mut Vec<u8>) -> Result<FileStat, Error> {
         let amount = self.write_diff(delta, out)?;
-        let text = |known: &Known| String::from_utf8_lossy(&known.0).into_owned();
+        let text = |known: &PathVersion| String::from_utf8_lossy(&known.0).into_owned();
         let action = Action::of(delta.before.is_some(), delta.after.is_some(), delta.similarity.is_some());
         let from = delta.before.as_ref().filter(|_| action == Action::Rename).map(text);
         let path = String::from_utf8_lossy(delta.path()).into_owned();
@@ -160,19 +161,19 @@ impl<'f> ForkChanges<'f> {
     }
 
     /// Adds the diff of one change to `out`.
-    fn write_diff(&self, delta: &ForkDelta, out: &mut Vec<u8>) -> Result<Amount, Error> {
+    fn write_diff(&self, delta: &ForkDelta, out: &mut Vec<u8>) -> Result<DiffSize, Error> {
         let most = u64::try_from(DIFFED_BYTES_MAX).unwrap_or(u64::MAX);
-        let read = |tree: Tree, known: &Option<Known>| -> Result<Option<Option<Content>>, Error> {
+        let read = |tree: Tree, known: &Option<PathVersion>| -> Result<Option<Option<FileContent>>, Error> {
             let Some((path, _)) = known else { return Ok(Some(None)) };
             let bytes = self.trees.bytes(tree, path, most)?;
-            Ok(bytes.map(|bytes| Some(Content { id: blob_id(&bytes), bytes })))
+            Ok(bytes.map(|bytes| Some(FileContent { id: blob_id(&bytes), bytes })))
         };
         let sides = read(Tree::Base, &delta.before)?.zip(read(Tree::Theirs, &delta.after)?);
         let Some((old, new)) = sides else {
             let name = String::from_utf8_lossy(delta.path()).into_owned();
             let line = format!("diff --git a/{name} b/{name}\nLarge files a/{name} and b/{name} differ\n");
             out.extend(line.as_bytes());
-            return Ok(Amount::default());
+            return Ok(DiffSize::default());
         };
         let side = |known, content| Some(side_of(Option::as_ref(known)?, Option::as_ref(content)?));
         let diff = FileDiff {
@@ -186,7 +187,7 @@ impl<'f> ForkChanges<'f> {
 }
 
 /// Content of a file, with its object id.
-struct Content {
+struct FileContent {
     /// Object id, in hex.
     id: String,
     /// Bytes.
@@ -194,21 +195,21 @@ struct Content {
 }
 
 /// Returns a version as a side of a diff.
-fn side_of<'a>((path, version): &'a Known, content: &'a Content) -> Side<'a> {
+fn side_of<'a>((path, version): &'a PathVersion, content: &'a FileContent) -> DiffSide<'a> {
     let mode = match version.file_type {
         FileType::Symlink => "120000",
         FileType::Regular if version.mode & 0o100 != 0 => "100755",
         FileType::Regular => "100644",
     };
-    Side { path, mode, id: &content.id, bytes: &content.bytes }
+    DiffSide { path, mode, id: &content.id, bytes: &content.bytes }
 }
 
 /// Returns files as candidates for renames.
-fn candidates(files: &[(usize, Known)]) -> Vec<Candidate<'_, (FileType, Sha256)>> {
+fn candidates(files: &[(usize, PathVersion)]) -> Vec<RenameCandidate<'_, (FileType, Sha256)>> {
     let empty = Sha256::of(b"");
     let id =
         |version: &Version| Some((version.file_type, version.sha256)).filter(|(_, sha256)| *sha256 != empty);
-    files.iter().map(|(_, (path, version))| Candidate { path, id: id(version) }).collect()
+    files.iter().map(|(_, (path, version))| RenameCandidate { path, id: id(version) }).collect()
 }
 
 /// Returns the id of a blob, in hex; zeros if it cannot be computed.

@@ -10,8 +10,8 @@ use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::journal::gc;
-use crate::engine::journal::gc::{ByKind, Collected, Tally};
-use crate::engine::journal::repack::{self, Amount, Packing};
+use crate::engine::journal::gc::{GcResult, RemovedFiles, Tally};
+use crate::engine::journal::repack::{self, PackCounts, RepackAmount};
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::fork::{ForkFolder, Forks};
 use crate::engine::store::state::State;
@@ -54,7 +54,7 @@ pub struct Response {
     /// Bytes that this freed, or would free
     pub freed_bytes: u64,
     /// Removed data by kind
-    pub by_kind: ByKind,
+    pub by_kind: RemovedFiles,
     /// Loose objects of snapshots that were packed
     #[serde(skip_serializing_if = "is_zero")]
     pub packed: usize,
@@ -108,7 +108,7 @@ impl Tool for Gc {
                 };
                 gc::collect(state, before, request.dry_run)?
             }
-            None => Collected::default(),
+            None => GcResult::default(),
         };
         if !collected.failed.is_empty() {
             let named: Vec<&str> = collected.failed.iter().take(FAILED_NAMED).map(String::as_str).collect();
@@ -119,15 +119,15 @@ impl Tool for Gc {
             ));
         }
         let packed = if request.dry_run { 0 } else { record::pack(change.engine()) };
-        let packing =
-            match change.state().filter(|_| !request.dry_run).map(|state| repack::pack(state, Amount::All)) {
-                Some(Ok(packing)) => packing,
-                Some(Err(error)) => {
-                    change.engine().warn(format!("the history was not packed: {}", error.message()));
-                    Packing::default()
-                }
-                None => Packing::default(),
-            };
+        let state = change.state().filter(|_| !request.dry_run);
+        let packing = match state.map(|state| repack::pack(state, RepackAmount::All)) {
+            Some(Ok(packing)) => packing,
+            Some(Err(error)) => {
+                change.engine().warn(format!("the history was not packed: {}", error.message()));
+                PackCounts::default()
+            }
+            None => PackCounts::default(),
+        };
         let (kept, removed, by_kind) = (collected.kept, collected.removed.sum(), collected.removed);
         if removed.files > 0 {
             change.engine().note_changed([], Some(&unique_name(Self::NAME)));
@@ -184,7 +184,7 @@ impl OldForks {
         let mut found = Self::default();
         let Some(state) = State::find(&engine.workspace)? else { return Ok(found) };
         // Most workspaces have none, and need no lock.
-        if !Forks::are_there(&state)? {
+        if !Forks::has_forks(&state)? {
             return Ok(found);
         }
         let forks = Forks::lock(&engine.workspace, &state)?;

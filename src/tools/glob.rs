@@ -7,19 +7,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::{search_control, warn_of_search};
-use super::grep::Sort;
+use super::grep::FileOrder;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::policy::settings::Key;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::path::{ShownPath, WorkspacePath};
 use crate::error::{Error, ErrorKind};
-use crate::search::dir_sizes::{self, Order};
-use crate::search::entry::Kind;
-use crate::search::globs::{self, Beginning, PathGlob, one_or_many, roots};
-use crate::search::page::{Page, Window};
-use crate::search::results::Empty;
-use crate::search::rules::{LEAVES, Selection};
+use crate::search::dir_sizes::{self, SizeOrder};
+use crate::search::entry::EntryType;
+use crate::search::globs::{self, PathGlob, StartTypes, one_or_many, roots};
+use crate::search::page::{Page, PageWindow};
+use crate::search::results::EmptySearch;
+use crate::search::rules::{EntrySelection, LEAVES};
 use crate::search::walk::Walk;
 use crate::text::escaped::plural;
 
@@ -46,7 +46,7 @@ pub struct Request {
     pub exclude: Vec<String>,
     /// Order; mtime shows the newest first
     #[arg(long, value_name = "ORDER")]
-    pub sort: Option<Sort>,
+    pub sort: Option<FileOrder>,
     /// Types to find; files and symlinks by default
     #[arg(long, value_name = "TYPE")]
     pub r#type: Option<FoundType>,
@@ -117,19 +117,19 @@ impl Tool for Glob {
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let selection = request.selection(engine)?;
-        let roots = roots(&engine.workspace, &request.path, Beginning::Folders)?;
+        let roots = roots(&engine.workspace, &request.path, StartTypes::Folders)?;
         let control = search_control(engine, request.timeout_ms);
         let workspace = &engine.workspace;
         let mut walk = Walk::new(workspace, roots.clone(), selection.clone(), control.clone());
-        let mut page = Page::new(Window::of(
+        let mut page = Page::new(PageWindow::of(
             engine.policy(),
             request.offset,
             (request.limit, Key::GlobLimit),
             request.max_bytes,
         ));
-        let shown = |path: &WorkspacePath| workspace.listed(path);
-        if request.sort == Some(Sort::Mtime) {
-            for (path, ()) in dir_sizes::first_in_order(&mut walk, Order::Newest, |_| ())? {
+        let shown = |path: &WorkspacePath| workspace.list_path(path);
+        if request.sort == Some(FileOrder::Mtime) {
+            for (path, ()) in dir_sizes::first_in_order(&mut walk, SizeOrder::Newest, |_| ())? {
                 page.offer(|| shown(&path));
             }
         } else {
@@ -138,17 +138,17 @@ impl Tool for Glob {
             }
         }
         if control.should_stop() {
-            return Err(ran_out(page.budget.seen()));
+            return Err(unfinished_error(page.budget.offered()));
         }
         let (left_out, mut notes) = (std::mem::take(&mut walk.left_out), std::mem::take(&mut walk.notes));
-        let (total, next_offset) = (page.budget.seen(), page.budget.next_offset());
+        let (total, next_offset) = (page.budget.offered(), page.budget.next_offset());
         let paths = page.into_entries();
         if total == 0 {
-            let empty = Empty { workspace, roots, selection, control, left_out };
+            let empty = EmptySearch { workspace, roots, selection, control, left_out };
             notes.extend(empty.advice(|found| found.count() as u64));
-            let selection = Selection { overrides: Override::empty(), ..empty.selection.clone() };
+            let selection = EntrySelection { overrides: Override::empty(), ..empty.selection.clone() };
             let is_excluded =
-                !request.exclude.is_empty() && Empty { selection, ..empty }.walk().next().is_some();
+                !request.exclude.is_empty() && EmptySearch { selection, ..empty }.walk().next().is_some();
             notes.extend(
                 is_excluded
                     .then(|| format!("exclude {} leaves no file that matches", request.exclude.join(", "))),
@@ -178,12 +178,12 @@ impl Tool for Glob {
 
 impl Request {
     /// Returns the selection of entries.
-    fn selection(&self, engine: &Engine) -> Result<Selection, Error> {
+    fn selection(&self, engine: &Engine) -> Result<EntrySelection, Error> {
         let kinds = match self.r#type {
             None => LEAVES,
-            Some(FoundType::File) => &[Kind::File],
-            Some(FoundType::Dir) => &[Kind::Dir],
-            Some(FoundType::Symlink) => &[Kind::Symlink],
+            Some(FoundType::File) => &[EntryType::File],
+            Some(FoundType::Dir) => &[EntryType::Dir],
+            Some(FoundType::Symlink) => &[EntryType::Symlink],
         };
         let root = engine.workspace.root().display().to_string();
         // A model that uses only absolute paths puts the root before its pattern.
@@ -194,7 +194,7 @@ impl Request {
         let begins = self.path.first().and_then(|path| engine.workspace.resolve(path).ok());
         let folder = begins.map_or_else(|| engine.workspace.base().clone(), |place| place.path().clone());
         let exclude = globs::all_with_names(&engine.workspace, &self.exclude);
-        Ok(Selection {
+        Ok(EntrySelection {
             hidden: self.hidden,
             no_ignore: self.no_ignore,
             tracked: true,
@@ -203,20 +203,20 @@ impl Request {
                 &globs::with_names(&engine.workspace, &folder, pattern),
                 self.ignore_case,
             )?),
-            ..Selection::of(kinds)
+            ..EntrySelection::of(kinds)
         })
     }
 }
 
 /// Returns a note about folders with this name, if the search skipped folders and found nothing.
 fn folders(workspace: &Workspace, found: &[WorkspacePath]) -> Option<String> {
-    let named: Vec<String> = found.iter().map(|path| workspace.shown(path)).collect();
+    let named: Vec<String> = found.iter().map(|path| workspace.display(path)).collect();
     (!named.is_empty())
         .then(|| format!("no file matches, but a folder does ({}); type dir finds folders", named.join(", ")))
 }
 
 /// Returns the error for a walk that did not finish.
-pub fn ran_out(found: u64) -> Error {
+pub fn unfinished_error(found: u64) -> Error {
     Error::new(
         ErrorKind::Timeout,
         format!("the search ran out of time with {} found", plural(found, "entry")),

@@ -7,17 +7,17 @@ use serde::Deserialize;
 
 use super::append::in_style_of;
 use super::common::{self, ContentOptions, FileChange, reject_if};
-use super::edit::{FileEdited, LineRange, Matched};
+use super::edit::{EditedFile, LineRange, MatchKind};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::gate::Needs;
 use crate::engine::change::gate::RECENT;
-use crate::engine::change::shown_lines::NotFound;
-use crate::engine::change::{CallerKnowledge, Change, CheckedFile, Current};
+use crate::engine::change::shown_lines::LineNotFound;
+use crate::engine::change::{CallerKnowledge, Change, CheckedFile, LockedFile};
 use crate::engine::policy::{Gate, Policy};
 use crate::error::Error;
 use crate::sha256::Sha256;
-use crate::text::checked::Fault;
+use crate::text::checked::TextFault;
 use crate::text::content::Content;
 use crate::text::escaped::plural;
 use crate::text::lines::{self, LineSpan};
@@ -60,20 +60,20 @@ impl Tool for Insert {
     const EFFECT: Effect = Effect::Writes;
     const STDIN: Stdin = Stdin::Bulk { field: "content", unless: &[] };
     type Request = Request;
-    type Response = FileEdited;
+    type Response = EditedFile;
 
-    fn run(engine: &mut Engine, request: Request) -> Result<FileEdited, Error> {
+    fn run(engine: &mut Engine, request: Request) -> Result<EditedFile, Error> {
         reject_if(request.content.is_empty(), "content", "content is empty: there is nothing to insert")?;
         let (expected, options) = (request.expected_sha256, &request.options);
         let mut file = FileChange::begin(engine, Self::NAME, &request.path, expected, options)?;
         let is_repeated = file.is_repeated((request.line, &request.content), RECENT)?;
-        let current = file.look_at_existing()?;
+        let current = file.open_existing()?;
         if is_repeated {
-            return Ok(FileEdited::already_applied(&current));
+            return Ok(EditedFile::already_applied(&current));
         }
         let content = common::view(&current, request.options.encoding)?.into_owned();
         let total = lines::count(&content.body);
-        let Some(at) = placed(&mut file.change, &current, &content, &request)? else {
+        let Some(at) = line_to_insert_after(&mut file.change, &current, &content, &request)? else {
             let near = (request.line.min(total).max(1), request.line.saturating_add(1).min(total).max(1));
             let seen = file.prove(current, Needs::AnySuchAs(&|| Some(near)))?;
             return insert(file, (seen, CallerKnowledge::ChangedLines), content, (&request, request.line));
@@ -86,23 +86,23 @@ impl Tool for Insert {
             None => CallerKnowledge::ChangedLines,
         };
         if at != request.line {
-            let (name, line) = (current.place().shown(), request.line);
+            let (name, line) = (current.place().display(), request.line);
             let moved = format!("line {line} of {name} as shown: line {at} now");
             file.change.engine().warn(moved);
         }
         insert(file, (current.without_proof(), known), content, (&request, at))
     }
 
-    fn text(response: &FileEdited, text: &mut Text) {
+    fn text(response: &EditedFile, text: &mut Text) {
         response.as_text(Self::NAME, text);
     }
 }
 
 /// Returns the line after which to insert, found by the number under which it was shown; `None` if the file itself is
 /// the proof, or nothing of it was shown.
-fn placed(
+fn line_to_insert_after(
     change: &mut Change<'_>,
-    current: &Current,
+    current: &LockedFile,
     content: &Content<'_>,
     request: &Request,
 ) -> Result<Option<u64>, Error> {
@@ -114,7 +114,7 @@ fn placed(
     match shown.insertion_point(request.line) {
         Ok(at) => Ok(Some(at)),
         // A line that does not exist cannot have been shown.
-        Err(NotFound::NeverShown(line)) if line > lines::count(&content.body) && request.line >= line => {
+        Err(LineNotFound::NeverShown(line)) if line > lines::count(&content.body) && request.line >= line => {
             Ok(None)
         }
         Err(_) if change.gate() != Gate::Strict => Ok(None),
@@ -131,8 +131,8 @@ fn insert(
     (seen, known): (CheckedFile, CallerKnowledge),
     mut content: Content<'_>,
     (request, at): (&Request, u64),
-) -> Result<FileEdited, Error> {
-    let shown = seen.current().place().shown().to_owned();
+) -> Result<EditedFile, Error> {
+    let shown = seen.current().place().display().to_owned();
     let total = lines::count(&content.body);
     if at > total {
         return Err(Error::invalid(format!(
@@ -154,12 +154,12 @@ fn insert(
     let bytes = content.encode().map_err(|missing| common::unencodable(&shown, "the file", missing))?;
     let sha256 = Sha256::of(&bytes);
     let diff = file.commit(seen, bytes, None, known)?;
-    Ok(FileEdited {
+    Ok(EditedFile {
         path: shown,
         sha256,
         count: 1,
         replacements: vec![inserted],
-        r#match: Matched::Exact,
+        r#match: MatchKind::Exact,
         rebased: false,
         diff,
     })
@@ -183,7 +183,8 @@ fn inserted(
     common::must_fit(policy, shown, content.bytes_with(&new).saturating_add(ending.len()))?;
     let count = usize::try_from(line).unwrap_or(usize::MAX);
     let before: usize = lines::lines(&content.body).take(count).map(<[u8]>::len).sum();
-    let (head, tail) = content.body.split_at_checked(before).ok_or_else(|| Fault::OutOfRange.error(shown))?;
+    let (head, tail) =
+        content.body.split_at_checked(before).ok_or_else(|| TextFault::OutOfRange.error(shown))?;
     let mut body = head.to_vec();
     let terminator = lines::terminator(head);
     if head.last().is_some_and(|&last| last != terminator) {

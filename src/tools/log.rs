@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::common::{
     ID_DIGITS, amount_text, fitting, must_be_absent, time_text, unlimited_if_0, warn_of_lossy,
 };
-use super::snapshot::Stat;
+use super::snapshot::SnapshotStat;
 use super::targets::{self, PathOrRevisions, Revisions, no_snapshot, takes_no_range};
 use super::turns::{LoggedTurn, list};
 use super::{Effect, Paint, Text, Tool};
@@ -110,7 +110,7 @@ pub struct LoggedSnapshot {
     pub time: String,
     /// Size of the change.
     #[serde(flatten)]
-    pub size: Stat,
+    pub size: SnapshotStat,
     /// First line of the commit, if it says more than tool and path
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
@@ -177,7 +177,7 @@ impl Tool for Log {
         let invalid = |error| Error::invalid(format!("field `grep`: {error}")).detail("field", "grep");
         let grep = request.grep.as_deref().map(regex::Regex::new).transpose().map_err(invalid)?;
         let session = engine.named_session().cloned();
-        let since = request.since.as_deref().map(|text| Since::parse(&store, text)).transpose()?;
+        let since = request.since.as_deref().map(|text| LogStart::parse(&store, text)).transpose()?;
         let since = since.unwrap_or_default();
         let query = Query {
             path: path.as_ref().map(|place| place.path().as_bytes()),
@@ -212,7 +212,7 @@ impl Tool for Log {
     }
 
     fn text(response: &Response, text: &mut Text) {
-        let mut columns = Columns::default();
+        let mut columns = SessionColumns::default();
         for entry in &response.snapshots {
             let (mark, beside) = if response.graph { columns.of(entry, text) } else { Default::default() };
             if text.is_for_a_person() || response.graph {
@@ -277,7 +277,7 @@ impl LoggedSnapshot {
             session: Some(snapshot.session.clone()).filter(|session| !session.is_empty()),
             seq: Some(snapshot.seq).filter(|seq| *seq > 0),
             time: time_text(snapshot.seconds),
-            size: Stat::of(snapshot),
+            size: SnapshotStat::of(snapshot),
             subject: says_more.then(|| snapshot.subject.clone()),
             harness: snapshot.harness.clone(),
             why: snapshot.why.clone(),
@@ -367,9 +367,9 @@ impl FileLines {
 
 /// Sessions so far, each with its column.
 #[derive(Default)]
-struct Columns(Vec<String>);
+struct SessionColumns(Vec<String>);
 
-impl Columns {
+impl SessionColumns {
     /// Returns the columns before the line of a snapshot, and before its other lines.
     fn of(&mut self, entry: &LoggedSnapshot, text: &Text) -> (String, String) {
         let session = entry.session.clone().unwrap_or_default();
@@ -396,14 +396,14 @@ fn limit_of(engine: &Engine, requested: Option<usize>) -> usize {
 
 /// Start of the list of snapshots.
 #[derive(Default)]
-struct Since {
+struct LogStart {
     /// After this snapshot.
     snapshot: Option<String>,
     /// At or after this time.
     time: Option<SystemTime>,
 }
 
-impl Since {
+impl LogStart {
     /// Returns the meaning of `text`.
     fn parse(store: &Store, text: &str) -> Result<Self, Error> {
         let from = |time: SystemTime| Self { time: Some(time), snapshot: None };
@@ -418,7 +418,7 @@ impl Since {
         {
             return Ok(from(time.timestamp().into()));
         }
-        let Some(id) = store.resolve(text)? else { return Err(unknown_since(store, text)) };
+        let Some(id) = store.resolve(text)? else { return Err(since_error(store, text)) };
         // A commit that is not a snapshot means its time.
         Ok(match store.time_of_foreign(&id)? {
             Some(seconds) => from(UNIX_EPOCH + Duration::from_secs(seconds.try_into().unwrap_or_default())),
@@ -437,7 +437,7 @@ fn duration(text: &str) -> Option<Duration> {
 }
 
 /// Returns the error for an invalid `since`.
-fn unknown_since(store: &Store, text: &str) -> Error {
+fn since_error(store: &Store, text: &str) -> Error {
     if text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return no_snapshot(text, "since", &store.near(text));
     }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::{search_control, warn_of_search};
-use super::glob::ran_out;
+use super::glob::unfinished_error;
 use super::{Effect, Text, Tool};
 use crate::control::Control;
 use crate::engine::Engine;
@@ -15,11 +15,11 @@ use crate::engine::policy::settings::Key;
 use crate::engine::workspace::path::ShownPath;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::Error;
-use crate::search::dir_sizes::{self, Below, FolderSum, Order, Sums, largest_of};
-use crate::search::entry::{Kind, Root, WalkEntry};
-use crate::search::globs::{Beginning, one_or_many, roots};
-use crate::search::page::{Page, Window};
-use crate::search::rules::{ALL_KINDS, LEAVES, Selection};
+use crate::search::dir_sizes::{self, EntryCounts, FolderSum, SizeOrder, TreeTotals, largest_of};
+use crate::search::entry::{EntryType, WalkEntry, WalkRoot};
+use crate::search::globs::{StartTypes, one_or_many, roots};
+use crate::search::page::{Page, PageWindow};
+use crate::search::rules::{ALL_KINDS, EntrySelection, LEAVES};
 use crate::search::walk::Walk;
 use crate::text::escaped::plural;
 
@@ -51,7 +51,7 @@ pub struct Request {
     pub depth: Option<usize>,
     /// Order of the entries: path, mtime with the newest first, or size with the largest first
     #[arg(long, value_name = "ORDER")]
-    pub sort: Option<Sort>,
+    pub sort: Option<EntryOrder>,
     /// Show size, mode and time of each entry
     #[arg(long, short = 'l')]
     pub long: bool,
@@ -92,7 +92,7 @@ pub struct Request {
 /// Order of entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
-pub enum Sort {
+pub enum EntryOrder {
     /// By path, component by component
     Path,
     /// By time of change, newest first
@@ -118,7 +118,7 @@ pub struct Response {
     pub largest: Vec<FolderSum>,
     /// Entries hidden by ignore rules, if any
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ignored: Option<Ignored>,
+    pub ignored: Option<IgnoredEntries>,
 }
 
 /// One entry of a folder.
@@ -128,7 +128,7 @@ pub struct ListedEntry {
     pub path: ShownPath,
     /// Type
     #[serde(rename = "type")]
-    pub kind: Kind,
+    pub kind: EntryType,
     /// Size in bytes
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
@@ -151,7 +151,7 @@ pub struct ListedEntry {
 
 /// Entries hidden by ignore rules.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Ignored {
+pub struct IgnoredEntries {
     /// Files and folders, without those in ignored folders
     pub entries: u64,
     /// Ignored folders with most files
@@ -172,37 +172,37 @@ impl Tool for Ls {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        let roots = roots(&engine.workspace, &request.path, Beginning::Anything)?;
+        let roots = roots(&engine.workspace, &request.path, StartTypes::Anything)?;
         let control = search_control(engine, request.timeout_ms);
         let depth = request.depth.or((!request.recursive).then_some(1));
-        let selection = Selection {
+        let selection = EntrySelection {
             hidden: request.hidden,
             no_ignore: request.no_ignore,
             tracked: true,
             depth,
-            ..Selection::of(ALL_KINDS)
+            ..EntrySelection::of(ALL_KINDS)
         };
         let workspace = &engine.workspace;
         let below = request.sums.then(|| {
-            let files = Selection { depth: None, kinds: &[Kind::File], ..selection.clone() };
+            let files = EntrySelection { depth: None, kinds: &[EntryType::File], ..selection.clone() };
             let mut walk = Walk::new(workspace, roots.clone(), files, control.clone());
-            (Below::of(&mut walk), walk.notes)
+            (TreeTotals::of(&mut walk), walk.notes)
         });
         let (below, deeper) = below.unzip();
         let mut walk = Walk::new(workspace, roots, selection, control.clone());
         walk.ignored_folders = Some(Vec::new());
-        let mut page = Page::new(Window::of(
+        let mut page = Page::new(PageWindow::of(
             engine.policy(),
             request.offset,
             (request.limit, Key::LsLimit),
             request.max_bytes,
         ));
-        let mut sums = Sums::default();
+        let mut sums = EntryCounts::default();
         let made = |found: &WalkEntry| entry(workspace, found, request.long, below.as_ref());
         let order = match request.sort {
-            None | Some(Sort::Path) => None,
-            Some(Sort::Mtime) => Some(Order::Newest),
-            Some(Sort::Size) => Some(Order::Largest),
+            None | Some(EntryOrder::Path) => None,
+            Some(EntryOrder::Mtime) => Some(SizeOrder::Newest),
+            Some(EntryOrder::Size) => Some(SizeOrder::Largest),
         };
         if let Some(order) = order {
             for (_, entry) in dir_sizes::first_in_order(&mut walk, order, made)? {
@@ -217,13 +217,13 @@ impl Tool for Ls {
             }
         }
         if control.should_stop() {
-            return Err(ran_out(page.budget.seen()));
+            return Err(unfinished_error(page.budget.offered()));
         }
         let counted_max = if depth == Some(1) { COUNTED_FLAT_MAX } else { COUNTED_DEEP_MAX };
         let ignored = ignored(&walk, workspace, &control, counted_max);
         // A walk of all below meets the same folders, and more.
         let notes = deeper.unwrap_or_else(|| std::mem::take(&mut walk.notes));
-        let (total, next_offset) = (page.budget.seen(), page.budget.next_offset());
+        let (total, next_offset) = (page.budget.offered(), page.budget.next_offset());
         let entries = page.into_entries();
         let largest = if next_offset.is_some() { sums.largest(workspace) } else { Vec::new() };
         let is_lossy = entries.iter().any(|entry| entry.path.is_lossy());
@@ -237,7 +237,7 @@ impl Tool for Ls {
                 text.out.extend_from_slice(format!("{mode} {size:>10} {mtime} ").as_bytes());
             }
             text.path(&entry.path);
-            if entry.kind == Kind::Dir {
+            if entry.kind == EntryType::Dir {
                 text.out.push(b'/');
             }
             if let (Some(files), Some(bytes)) = (entry.files, entry.bytes) {
@@ -252,33 +252,36 @@ impl Tool for Ls {
             text.note(format!("{} in all, more follow: {go_on}", plural(response.total, "entry")));
         }
         if !response.largest.is_empty() {
-            let folders: Vec<String> = response.largest.iter().map(|sum| told(sum, "entry")).collect();
+            let folders: Vec<String> = response.largest.iter().map(|sum| folder_text(sum, "entry")).collect();
             text.note(format!("list one of the folders that hold most: {}", folders.join(", ")));
         }
         if let Some(ignored) = &response.ignored {
             let show = text.switch("no_ignore");
             let entries = plural(ignored.entries, "entry");
             text.note(format!("{entries} hidden by ignore rules ({show} shows them)"));
-            ignored.folders.iter().for_each(|sum| text.note(format!("{} hidden in it", told(sum, "file"))));
+            ignored
+                .folders
+                .iter()
+                .for_each(|sum| text.note(format!("{} hidden in it", folder_text(sum, "file"))));
         }
     }
 }
 
 /// Returns a folder with its number of entries, as text.
-fn told(sum: &FolderSum, what: &str) -> String {
+fn folder_text(sum: &FolderSum, what: &str) -> String {
     let FolderSum { path, entries, at_least } = sum;
     let most = if *at_least { "at least " } else { "" };
     format!("{path}: {most}{}", plural(*entries, what))
 }
 
 /// Returns one entry of the response.
-fn entry(workspace: &Workspace, found: &WalkEntry, long: bool, below: Option<&Below>) -> ListedEntry {
+fn entry(workspace: &Workspace, found: &WalkEntry, long: bool, below: Option<&TreeTotals>) -> ListedEntry {
     let stat: Option<Stat> = if long { found.stat().ok() } else { None };
     let path = found.path();
-    let target = if found.kind == Kind::Symlink { found.target() } else { None };
-    let held = below.filter(|_| found.kind == Kind::Dir).map(|below| below.at(path.as_path()));
+    let target = if found.kind == EntryType::Symlink { found.target() } else { None };
+    let held = below.filter(|_| found.kind == EntryType::Dir).map(|below| below.at(path.as_path()));
     ListedEntry {
-        path: workspace.listed(&path),
+        path: workspace.list_path(&path),
         kind: found.kind,
         size: stat.as_ref().map(fs::size_of),
         mode: stat.as_ref().map(|stat| fs::mode_text(fs::mode_of(stat))),
@@ -292,7 +295,12 @@ fn entry(workspace: &Workspace, found: &WalkEntry, long: bool, below: Option<&Be
 }
 
 /// Returns the entries that the ignore rules hid from `walk`, if any; counts at most `counted_max` files.
-fn ignored(walk: &Walk<'_>, workspace: &Workspace, control: &Control, counted_max: u64) -> Option<Ignored> {
+fn ignored(
+    walk: &Walk<'_>,
+    workspace: &Workspace,
+    control: &Control,
+    counted_max: u64,
+) -> Option<IgnoredEntries> {
     let entries = walk.left_out.ignored;
     if entries == 0 {
         return None;
@@ -301,9 +309,10 @@ fn ignored(walk: &Walk<'_>, workspace: &Workspace, control: &Control, counted_ma
     let mut folders = Vec::new();
     for found in walk.ignored_folders.iter().flatten() {
         let path = found.path();
-        let shown = workspace.shown(&path);
-        let selection = Selection { hidden: true, no_ignore: true, ..Selection::of(LEAVES) };
-        let inside = Walk::new(workspace, vec![Root { path, is_folder: true }], selection, control.clone());
+        let shown = workspace.display(&path);
+        let selection = EntrySelection { hidden: true, no_ignore: true, ..EntrySelection::of(LEAVES) };
+        let inside =
+            Walk::new(workspace, vec![WalkRoot { path, is_folder: true }], selection, control.clone());
         let most = usize::try_from(left).unwrap_or(usize::MAX);
         let count = inside.take(most).count() as u64;
         left -= count;
@@ -312,5 +321,5 @@ fn ignored(walk: &Walk<'_>, workspace: &Workspace, control: &Control, counted_ma
             break;
         }
     }
-    Some(Ignored { entries, folders: largest_of(folders) })
+    Some(IgnoredEntries { entries, folders: largest_of(folders) })
 }

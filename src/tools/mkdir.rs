@@ -49,10 +49,10 @@ impl Tool for Mkdir {
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let path: &Path = &request.path;
         let mut change = engine.begin(Self::NAME, &[("path", path)], request.options.dry_run)?;
-        let place = change.look_at_folder(path)?;
+        let place = change.resolve_folder(path)?;
         let created = change.make_folder(&place)?;
         change.commit(subject(Self::NAME, &[place.path().clone()]), request.options.why)?;
-        Ok(Response { path: place.shown().to_owned(), created })
+        Ok(Response { path: place.display().to_owned(), created })
     }
 
     fn text(response: &Response, text: &mut Text) {

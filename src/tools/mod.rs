@@ -49,7 +49,7 @@ use serde_json::Value;
 
 use crate::engine::Engine;
 use crate::engine::workspace::path::ShownPath;
-use crate::envelope::Frame;
+use crate::envelope::ResponseFrame;
 use crate::error::Error;
 use crate::request;
 use crate::text::escaped;
@@ -267,7 +267,7 @@ impl Text {
 
     /// Marks the text as that of a dry run if `dry_run` is set.
     #[must_use]
-    pub fn of_a_dry_run(self, dry_run: bool) -> Self {
+    pub fn as_dry_run(self, dry_run: bool) -> Self {
         Self { dry_run, ..self }
     }
 
@@ -368,7 +368,7 @@ pub trait Reply {
     ///
     /// # Errors
     /// Fails if it cannot be converted to JSON, or `out` cannot be written.
-    fn json(&self, frame: &Frame<'_>, out: &mut dyn Write) -> serde_json::Result<()>;
+    fn json(&self, frame: &ResponseFrame<'_>, out: &mut dyn Write) -> serde_json::Result<()>;
 
     /// Returns only the data.
     ///
@@ -399,7 +399,7 @@ pub trait Reply {
 struct Typed<T: Tool>(T::Response);
 
 impl<T: Tool> Reply for Typed<T> {
-    fn json(&self, frame: &Frame<'_>, out: &mut dyn Write) -> serde_json::Result<()> {
+    fn json(&self, frame: &ResponseFrame<'_>, out: &mut dyn Write) -> serde_json::Result<()> {
         frame.success(&self.0, out)
     }
 
@@ -426,7 +426,7 @@ impl<T: Tool> Reply for Typed<T> {
 }
 
 /// Result of a call: a response or an error.
-pub type Answered = Result<Box<dyn Reply>, Error>;
+pub type CallOutcome = Result<Box<dyn Reply>, Error>;
 
 /// Tool without its types, for the front ends.
 pub struct ToolEntry {
@@ -467,9 +467,9 @@ pub struct ToolEntry {
     /// Schema of the response data.
     pub response_schema: fn() -> Value,
     /// Function that runs a request given by flags.
-    pub run_flags: fn(&mut Engine, &mut ArgMatches) -> Answered,
+    pub run_flags: fn(&mut Engine, &mut ArgMatches) -> CallOutcome,
     /// Function that runs a request given as JSON.
-    pub run_json: fn(&mut Engine, Value) -> Answered,
+    pub run_json: fn(&mut Engine, Value) -> CallOutcome,
     /// Function that returns a request given as JSON with the fields under the names of its type.
     pub with_field_names: fn(Value) -> Value,
     /// Function that returns true if a request given as JSON has no effect.
@@ -537,9 +537,9 @@ pub const fn entry<T: Tool + 'static>() -> ToolEntry {
 }
 
 /// Runs a tool.
-fn answer<T: Tool + 'static>(engine: &mut Engine, request: T::Request) -> Answered {
+fn answer<T: Tool + 'static>(engine: &mut Engine, request: T::Request) -> CallOutcome {
     if T::EFFECT == Effect::Reads {
-        engine.settle();
+        engine.finish_dead_calls();
     }
     let answered = T::run(engine, request).map_err(|error| targets::or_moved(engine, error));
     Ok(Box::new(Typed::<T>(answered?)))

@@ -74,16 +74,16 @@ impl Tool for Move {
         let named: [(&str, &Path); 2] = [("from", &request.from), ("to", &request.to)];
         let mut change = engine.begin(Self::NAME, &named, request.options.dry_run)?;
         let is_repeated = change.is_repeated(request.digest(), request.expected_sha256.is_some())?;
-        let from = change.look_at_entry(&request.from)?;
-        let mut to = change.look_at_destination(&request.to)?;
+        let from = change.resolve_entry_to_move(&request.from)?;
+        let mut to = change.resolve_destination(&request.to)?;
         // `move a.txt d/` moves into d, as mv does; without the slash it may be a mistake.
         if request.to.as_os_str().as_bytes().ends_with(b"/")
             && to.stat().is_some_and(fs::is_folder)
             && let Some(name) = from.path().name()
         {
-            to = change.look_at_destination(&request.to.join(name))?;
+            to = change.resolve_destination(&request.to.join(name))?;
         }
-        let (shown_from, shown_to) = (from.shown().to_owned(), to.shown().to_owned());
+        let (shown_from, shown_to) = (from.display().to_owned(), to.display().to_owned());
         if is_repeated {
             return Ok(Response { from: shown_from, to: shown_to, already_applied: true });
         }
@@ -93,10 +93,10 @@ impl Tool for Move {
         if to.path().is_within(from.path()) && to.path() != from.path() {
             return Err(Error::invalid(format!(
                 "{} is inside {}: a folder cannot be moved into itself",
-                to.shown(),
-                from.shown()
+                to.display(),
+                from.display()
             ))
-            .at(to.shown()));
+            .at(to.display()));
         }
         if to.stat().is_some() {
             return Err(occupied(change.workspace(), &from, &to));
@@ -119,7 +119,7 @@ impl Tool for Move {
 
 /// Returns the error for a destination that exists. For a folder it asks a question, because `mv` moves into it.
 fn occupied(workspace: &Workspace, from: &ResolvedPath, to: &ResolvedPath) -> Error {
-    let shown = to.shown();
+    let shown = to.display();
     let within = from.path().name().filter(|_| to.stat().is_some_and(fs::is_folder));
     // Ask only if that move would succeed.
     let within = within.map(|name| to.path().join(name)).filter(|within| {
@@ -128,7 +128,7 @@ fn occupied(workspace: &Workspace, from: &ResolvedPath, to: &ResolvedPath) -> Er
     });
     let advice = within.map_or_else(
         || "Choose another name in `to`.".into(),
-        |within| text!("Did you mean {}? `to` is the new path itself.", workspace.shown(&within)),
+        |within| text!("Did you mean {}? `to` is the new path itself.", workspace.display(&within)),
     );
     Error::new(ErrorKind::AlreadyExists, format!("{shown} exists already, and move never overwrites"))
         .at(shown)

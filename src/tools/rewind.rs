@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::common::{ChangeOptions, ListEnd, subject};
 use super::targets::{commit_named, no_snapshot};
-use super::undo::{self, Conflict, Conflicts, Manner, Undone};
+use super::undo::{self, ConflictingFile, ConflictingFiles, UndoOptions, UndoneChange};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::Change;
@@ -15,9 +15,9 @@ use crate::engine::change::record;
 use crate::engine::history::client_calls::Turns;
 use crate::engine::history::replay::Direction;
 use crate::engine::history::stacks::History;
-use crate::engine::journal::Numbers;
-use crate::engine::journal::{self, JournalEntry, TakenBack};
-use crate::engine::snapshot::SessionAt;
+use crate::engine::journal::ChangeNumbers;
+use crate::engine::journal::{self, JournalEntry, RevertedChanges};
+use crate::engine::snapshot::SessionProgress;
 use crate::engine::store::session::SessionId;
 use crate::engine::store::state::State;
 use crate::error::{Error, ErrorKind};
@@ -66,13 +66,13 @@ pub struct Response {
     /// Session
     pub session: String,
     /// Changes, newest first
-    pub undone: Vec<Undone>,
+    pub undone: Vec<UndoneChange>,
     /// Completeness of the list.
     #[serde(flatten)]
     pub end: ListEnd,
     /// Without yes: files that prevent it
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub conflicts: Vec<Conflict>,
+    pub conflicts: Vec<ConflictingFile>,
 }
 
 /// `rewind` tool.
@@ -88,25 +88,25 @@ impl Tool for Rewind {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        let (_, before) = named(engine, &request)?;
+        let (_, before) = named_snapshot(engine, &request)?;
         if let Ok(session) = before.session.parse::<SessionId>() {
-            engine.act_for(session);
+            engine.count_for_session(session);
         }
         let is_preview = !request.yes;
         let mut change = engine.begin(Self::NAME, &[], is_preview || request.options.dry_run)?;
         // Until now others could add snapshots: `lbx-snapshots~3` is another one then, perhaps of another session.
-        let (id, at) = named(change.engine_ref(), &request)?;
+        let (id, at) = named_snapshot(change.engine_ref(), &request)?;
         if at.session != before.session {
             drop(change);
             return Self::run(engine, request);
         }
         let turn = request.turn.map(|_| at.seq + 1);
         let (history, entries) = later(&mut change, &at)?;
-        let mut undone = entries.iter().map(|entry| undo::listed(change.engine(), entry)).collect();
+        let mut undone = entries.iter().map(|entry| undo::response_change(change.engine(), entry)).collect();
         let end = ListEnd::of(change.engine(), request.max_bytes, &mut undone);
-        change.set_takes_back(TakenBack { seq: at.seq, paths: Vec::new(), hunk: None });
-        let manner = Manner { merge: request.merge, ..Manner::default() };
-        let (way, mut conflicts) = (Direction::Undo, Conflicts::default());
+        change.set_takes_back(RevertedChanges { seq: at.seq, paths: Vec::new(), hunk: None });
+        let manner = UndoOptions { merge: request.merge, ..UndoOptions::default() };
+        let (way, mut conflicts) = (Direction::Undo, ConflictingFiles::default());
         let changed = if is_preview {
             let planned = undo::plan_beside(&mut change, &history, &entries, way, &manner, &mut conflicts);
             conflicts.sift(planned)?
@@ -137,7 +137,7 @@ impl Tool for Rewind {
 }
 
 /// Returns the snapshot that the request names, if it names one, and the state to which the session goes back.
-fn named(engine: &Engine, request: &Request) -> Result<(Option<String>, SessionAt), Error> {
+fn named_snapshot(engine: &Engine, request: &Request) -> Result<(Option<String>, SessionProgress), Error> {
     match (&request.id, request.turn) {
         (Some(id), None) => target(engine, id).map(|(id, at)| (Some(id), at)),
         (None, Some(number)) => Ok((None, before_turn(engine, number)?)),
@@ -146,7 +146,7 @@ fn named(engine: &Engine, request: &Request) -> Result<(Option<String>, SessionA
 }
 
 /// Returns the snapshot in the request, and the state of the session at it.
-fn target(engine: &Engine, name: &str) -> Result<(String, SessionAt), Error> {
+fn target(engine: &Engine, name: &str) -> Result<(String, SessionProgress), Error> {
     let Some(store) = record::find(engine)? else {
         return Err(no_snapshot(name, "id", &[]));
     };
@@ -167,22 +167,22 @@ fn target(engine: &Engine, name: &str) -> Result<(String, SessionAt), Error> {
 }
 
 /// Returns the state of the caller's session before the turn that holds a change.
-fn before_turn(engine: &Engine, number: u64) -> Result<SessionAt, Error> {
+fn before_turn(engine: &Engine, number: u64) -> Result<SessionProgress, Error> {
     let session = engine.session().to_string();
     let state = State::find(&engine.workspace)?;
-    let numbers = state.as_ref().map(|state| Numbers::of(state, &session)).transpose()?;
+    let numbers = state.as_ref().map(|state| ChangeNumbers::of(state, &session)).transpose()?;
     let newest = numbers.unwrap_or_default().newest()?;
     match state.filter(|_| newest.is_some_and(|newest| newest >= number)) {
         Some(state) => {
             let turn = Turns::load(&state, &session)?.of(number);
-            Ok(SessionAt { session, seq: turn.first.saturating_sub(1) })
+            Ok(SessionProgress { session, seq: turn.first.saturating_sub(1) })
         }
         None => Err(undo::no_change(engine, "turn", number, newest)),
     }
 }
 
 /// Returns the later changes of a session, newest first; undos and redos are changes as well.
-fn later(change: &mut Change<'_>, at: &SessionAt) -> Result<(History, Vec<JournalEntry>), Error> {
+fn later(change: &mut Change<'_>, at: &SessionProgress) -> Result<(History, Vec<JournalEntry>), Error> {
     let nothing = || {
         Error::new(ErrorKind::NotFound, format!("session {} has changed nothing since then", at.session))
             .suggest("`log` shows the changes of all sessions.")
@@ -193,7 +193,7 @@ fn later(change: &mut Change<'_>, at: &SessionAt) -> Result<(History, Vec<Journa
     let history = History::load(state, &at.session)?;
     let (mut entries, mut damaged) = (Vec::new(), BTreeSet::new());
     for seq in history.numbers.since(at.seq + 1)?.into_iter().rev() {
-        match journal::done_entry(state, &at.session, seq)? {
+        match journal::history_entry(state, &at.session, seq)? {
             Some(entry) => entries.push(entry),
             None => drop(damaged.insert(seq)),
         }

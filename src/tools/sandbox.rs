@@ -9,7 +9,7 @@ use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::policy::settings::Permission;
 use crate::engine::store::container;
-use crate::engine::store::sandboxes::{self, Container, Sandbox as Known};
+use crate::engine::store::sandboxes::{self, Container, NamedWorkspace as Known};
 use crate::engine::workspace::Workspace;
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
@@ -55,12 +55,12 @@ pub enum Action {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
     /// Sandboxes, by name
-    pub sandboxes: Vec<Shown>,
+    pub sandboxes: Vec<WorkspaceRow>,
 }
 
 /// Named workspace.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Shown {
+pub struct WorkspaceRow {
     /// Name
     pub name: String,
     /// Root
@@ -91,7 +91,7 @@ impl Tool for Sandbox {
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         if request.action == Action::List {
             let all = sandboxes::list()?;
-            return Ok(Response { sandboxes: all.into_iter().map(shown).collect() });
+            return Ok(Response { sandboxes: all.into_iter().map(workspace_row).collect() });
         }
         let name = request.name.as_deref().ok_or_else(|| {
             Error::invalid("field `name` is missing: name the sandbox").detail("field", "name")
@@ -108,7 +108,7 @@ impl Tool for Sandbox {
                 sandboxes::remove(&name)?
             }
         };
-        Ok(Response { sandboxes: vec![shown((name, sandbox))] })
+        Ok(Response { sandboxes: vec![workspace_row((name, sandbox))] })
     }
 
     fn text(response: &Response, text: &mut Text) {
@@ -138,13 +138,13 @@ fn wanted(engine: &Engine, request: &Request) -> Result<Known, Error> {
         (None, None) => None,
     };
     match container {
-        Some(container) => inside(&container, request.root.as_deref()),
-        None => here(engine, request.root.as_deref()),
+        Some(container) => container_workspace(&container, request.root.as_deref()),
+        None => local_workspace(engine, request.root.as_deref()),
     }
 }
 
 /// Returns a folder of this machine as a sandbox.
-fn here(engine: &Engine, root: Option<&str>) -> Result<Known, Error> {
+fn local_workspace(engine: &Engine, root: Option<&str>) -> Result<Known, Error> {
     let root = root.ok_or_else(|| {
         Error::invalid("field `root` is missing: give the folder that the sandbox is for")
             .detail("field", "root")
@@ -162,7 +162,7 @@ fn here(engine: &Engine, root: Option<&str>) -> Result<Known, Error> {
 }
 
 /// Returns the files of a container as a sandbox, and copies lbx into it.
-fn inside(container: &Container, root: Option<&str>) -> Result<Known, Error> {
+fn container_workspace(container: &Container, root: Option<&str>) -> Result<Known, Error> {
     let root = root.unwrap_or(container::ROOT);
     reject_if(!root.starts_with('/'), "root", "root: in a container the path must be absolute")?;
     let container = container::install(container, root)?;
@@ -183,14 +183,16 @@ fn must_be_no_fork(name: &str) -> Result<(), Error> {
 }
 
 /// Returns a named workspace for the response.
-fn shown((name, sandbox): (String, Known)) -> Shown {
+fn workspace_row((name, sandbox): (String, Known)) -> WorkspaceRow {
     let Known { root, container } = sandbox;
     let engine = container.as_ref().and_then(|container| container.engine.as_ref());
-    Shown {
+    WorkspaceRow {
         name,
         root,
         fork: container.as_ref().is_some_and(|container| container.fork.is_some()),
         container: engine.map(|(engine, name)| format!("{engine}:{name}")),
-        exec: container.map(|container| container::shown(&container.exec)).filter(|exec| !exec.is_empty()),
+        exec: container
+            .map(|container| container::join_words(&container.exec))
+            .filter(|exec| !exec.is_empty()),
     }
 }

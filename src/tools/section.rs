@@ -12,15 +12,15 @@ use super::edit::LineRange;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::gate::LONG_AGO;
-use crate::engine::change::{CallerKnowledge, Change, Current};
+use crate::engine::change::{CallerKnowledge, Change, LockedFile};
 use crate::error::{Error, ErrorKind};
 use crate::limits::OUTLINE_PARTS_MAX;
 use crate::request;
 use crate::sha256::Sha256;
 use crate::text::content::Content;
 use crate::text::escaped::plural;
-use crate::text::markdown::compose::{self, Composed, Document, Refused};
-use crate::text::markdown::{self, Heading, Name};
+use crate::text::markdown::compose::{self, ComposedSection, Document, SectionRefusal};
+use crate::text::markdown::{self, HeaderName, Heading};
 use crate::text::{diff, escaped, lines};
 
 /// Largest number of headers that a response lists.
@@ -53,7 +53,7 @@ pub struct Request {
     pub append: bool,
     /// Include subsections; false leaves them unchanged
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, default_value_t = true)]
-    #[serde(default = "yes")]
+    #[serde(default = "default_include_subsections")]
     pub include_subsections: bool,
     /// Create the section if it is missing: at the end, or under the path's parent
     #[arg(long)]
@@ -79,14 +79,14 @@ pub struct Request {
 }
 
 /// Returns the default of `include_subsections`.
-const fn yes() -> bool {
+const fn default_include_subsections() -> bool {
     true
 }
 
 /// Way in which the section was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Matched {
+pub enum SectionMatch {
     /// Existing section.
     Exact,
     /// New section: it was missing.
@@ -109,7 +109,7 @@ pub struct Response {
     /// Lines of the new text in the file now; empty if the text is
     pub replacements: Vec<LineRange>,
     /// Kind of match
-    pub r#match: Matched,
+    pub r#match: SectionMatch,
     /// Lines added
     pub lines_added: u64,
     /// Lines removed
@@ -138,14 +138,14 @@ impl Tool for Section {
         // Any other repeat finds its result in the file: only an addition, or a request with old bytes, needs the
         // history.
         let is_repeated =
-            (request.append || expected.is_some()) && file.is_repeated(request.what(), LONG_AGO)?;
-        let current = if request.create { file.look()? } else { file.look_at_existing()? };
+            (request.append || expected.is_some()) && file.is_repeated(request.repeat_value(), LONG_AGO)?;
+        let current = if request.create { file.open()? } else { file.open_existing()? };
         let content = common::view(&current, options.encoding)?.into_owned();
         let mut planned = plan(&mut file.change, &current, &content, &request)?;
-        let shown = current.place().shown().to_owned();
+        let shown = current.place().display().to_owned();
         if is_repeated {
             planned.composed.already_applied = true;
-            planned.counts = diff::Counts::default();
+            planned.counts = diff::LineCounts::default();
             return Ok(planned.answer(shown, current.sha256(), None));
         }
         let seen = file.check(current)?;
@@ -162,9 +162,9 @@ impl Tool for Section {
 
     fn text(response: &Response, text: &mut Text) {
         let what = match response.r#match {
-            Matched::AlreadyApplied => "already applied".to_owned(),
-            Matched::Created => format!("created, +{}", plural(response.lines_added, "line")),
-            Matched::Exact => {
+            SectionMatch::AlreadyApplied => "already applied".to_owned(),
+            SectionMatch::Created => format!("created, +{}", plural(response.lines_added, "line")),
+            SectionMatch::Exact => {
                 format!("+{} -{}", response.lines_added, plural(response.lines_removed, "line"))
             }
         };
@@ -176,7 +176,7 @@ impl Tool for Section {
 
 impl Request {
     /// Returns the value that identifies a repeated request.
-    fn what(&self) -> impl std::fmt::Debug + '_ {
+    fn repeat_value(&self) -> impl std::fmt::Debug + '_ {
         let Self { header, content, level, occurrence, append, include_subsections, .. } = self;
         (header, content, level, occurrence, append, include_subsections)
     }
@@ -202,20 +202,20 @@ impl Request {
 }
 
 /// Planned change.
-struct Planned {
+struct PlannedSection {
     /// Header in normal form.
     header: String,
     /// New text.
-    composed: Composed,
+    composed: ComposedSection,
     /// Way in which the section was found.
-    matched: Matched,
+    matched: SectionMatch,
     /// Line counts of old and new text.
-    counts: diff::Counts,
+    counts: diff::LineCounts,
     /// Byte that ends a line.
     terminator: u8,
 }
 
-impl Planned {
+impl PlannedSection {
     /// Returns the response.
     fn answer(self, path: String, sha256: Sha256, diff: Option<String>) -> Response {
         let is_applied = self.composed.already_applied;
@@ -231,10 +231,10 @@ impl Planned {
         Response {
             path,
             sha256,
-            header: shortened(&self.header),
+            header: short_header(&self.header),
             count: usize::from(!is_applied),
             replacements,
-            r#match: if is_applied { Matched::AlreadyApplied } else { self.matched },
+            r#match: if is_applied { SectionMatch::AlreadyApplied } else { self.matched },
             lines_added: self.counts.added,
             lines_removed: self.counts.removed,
             diff,
@@ -259,11 +259,11 @@ fn must_be_outlined(text: &[u8], shown: &str) -> Result<(), Error> {
 /// Finds the section and inserts the text.
 fn plan(
     change: &mut Change<'_>,
-    current: &Current,
+    current: &LockedFile,
     content: &Content<'_>,
     request: &Request,
-) -> Result<Planned, Error> {
-    let shown = current.place().shown();
+) -> Result<PlannedSection, Error> {
+    let shown = current.place().display();
     must_be_outlined(&content.body, shown)?;
     must_be_outlined(request.content.as_bytes(), shown)?;
     common::must_be_encodable(content.encoding, request.content.as_bytes(), (shown, current.bytes()))?;
@@ -290,7 +290,7 @@ fn plan(
         }
         return create(shown, document(headings.len().checked_sub(1)), request, &text);
     }
-    let at = the_one(shown, &document(None), request, &found)?;
+    let at = find_header(shown, &document(None), request, &found)?;
     let document = document(Some(at));
     let Some(heading) = headings.get(at) else {
         return Err(Error::internal("a header was found and lost"));
@@ -307,18 +307,23 @@ fn plan(
     } else {
         document.replace(at, with_subsections, &text)
     };
-    let composed = composed.map_err(|refused| swallowed(shown, &document, &refused))?;
+    let composed = composed.map_err(|refused| outside_section_error(shown, &document, &refused))?;
     if !composed.already_applied && !request.append {
         warn_of_references(change, shown, &document, &composed);
     }
-    Ok(Planned::new(heading.as_written(), &document, composed, Matched::Exact))
+    Ok(PlannedSection::new(heading.as_written(), &document, composed, SectionMatch::Exact))
 }
 
-impl Planned {
+impl PlannedSection {
     /// Returns the planned change of a document.
-    fn new(header: String, document: &Document<'_>, composed: Composed, matched: Matched) -> Self {
+    fn new(
+        header: String,
+        document: &Document<'_>,
+        composed: ComposedSection,
+        matched: SectionMatch,
+    ) -> Self {
         let counts = if composed.already_applied {
-            diff::Counts::default()
+            diff::LineCounts::default()
         } else {
             diff::counts(document.text, &composed.text)
         };
@@ -327,7 +332,12 @@ impl Planned {
 }
 
 /// Returns the one header that the request means.
-fn the_one(shown: &str, document: &Document<'_>, request: &Request, found: &[usize]) -> Result<usize, Error> {
+fn find_header(
+    shown: &str,
+    document: &Document<'_>,
+    request: &Request,
+    found: &[usize],
+) -> Result<usize, Error> {
     match (found, request.occurrence) {
         ([], _) => Err(no_match(shown, document, &request.header)),
         ([only], None | Some(1)) => Ok(*only),
@@ -337,7 +347,7 @@ fn the_one(shown: &str, document: &Document<'_>, request: &Request, found: &[usi
                 ErrorKind::NoMatch,
                 format!(
                     "header {:?} occurs {} times in {shown}: occurrence {number} does not exist",
-                    shortened(&request.header),
+                    short_header(&request.header),
                     several.len()
                 ),
             );
@@ -350,9 +360,14 @@ fn the_one(shown: &str, document: &Document<'_>, request: &Request, found: &[usi
 }
 
 /// Adds a section that is missing.
-fn create(shown: &str, document: Document<'_>, request: &Request, text: &[u8]) -> Result<Planned, Error> {
+fn create(
+    shown: &str,
+    document: Document<'_>,
+    request: &Request,
+    text: &[u8],
+) -> Result<PlannedSection, Error> {
     let (under, last) = parent(shown, &document, &request.header)?;
-    let name = Name::of(last);
+    let name = HeaderName::of(last);
     let wrong_level = |message: String| Err(Error::invalid(message).detail("field", "level"));
     if let (Some(level), Some(marked)) = (request.level, name.level)
         && level != marked
@@ -376,8 +391,8 @@ fn create(shown: &str, document: Document<'_>, request: &Request, text: &[u8]) -
     let own = compose::without_own_header(text, &titled);
     let composed = document
         .create(under, level, &title, own.unwrap_or(text))
-        .map_err(|refused| swallowed(shown, &document, &refused))?;
-    Ok(Planned::new(heading.as_written(), &document, composed, Matched::Created))
+        .map_err(|refused| outside_section_error(shown, &document, &refused))?;
+    Ok(PlannedSection::new(heading.as_written(), &document, composed, SectionMatch::Created))
 }
 
 /// Returns the parent header of a new one, and the name of the new one.
@@ -392,7 +407,7 @@ fn parent<'r>(
     match markdown::find(document.headings, &above, None).as_slice() {
         [only] => Ok((Some(*only), last)),
         // With `#` marks, the whole text may be a title.
-        [] if Name::of(header).level.is_some() => Ok((None, header)),
+        [] if HeaderName::of(header).level.is_some() => Ok((None, header)),
         [] => Err(no_match(shown, document, &above)),
         several => Err(ambiguous(shown, document, &above, several)),
     }
@@ -404,7 +419,7 @@ fn without_own_header(change: &mut Change<'_>, text: &[u8], heading: &Heading) -
         Some(rest) => {
             change.engine().warn(format!(
                 "content began with the header {}, which exists already and was left out",
-                shortened(&heading.as_written())
+                short_header(&heading.as_written())
             ));
             rest.to_vec()
         }
@@ -418,19 +433,24 @@ fn warn_of_headers(change: &mut Change<'_>, text: &[u8], heading: &Heading, requ
     if let Some(first) = ending.first() {
         change.engine().warn(format!(
             "content has the header {}, which ends the section {}: what follows it is a section of its own",
-            shortened(&first.as_written()),
-            shortened(&heading.as_written())
+            short_header(&first.as_written()),
+            short_header(&heading.as_written())
         ));
     }
 }
 
 /// Warns about links that have lost their target.
-fn warn_of_references(change: &mut Change<'_>, shown: &str, document: &Document<'_>, composed: &Composed) {
+fn warn_of_references(
+    change: &mut Change<'_>,
+    shown: &str,
+    document: &Document<'_>,
+    composed: &ComposedSection,
+) {
     let replaced = document.text.get(composed.old.clone()).unwrap_or_default();
     let lost = markdown::lost_references(replaced, &composed.text);
     if !lost.is_empty() {
         let labels: Vec<String> =
-            lost.iter().take(HEADERS_LISTED).map(|label| format!("[{}]", shortened(label))).collect();
+            lost.iter().take(HEADERS_LISTED).map(|label| format!("[{}]", short_header(label))).collect();
         change.engine().warn(format!(
             "the replaced text defined link references that {shown} still uses: {}",
             labels.join(", ")
@@ -440,14 +460,14 @@ fn warn_of_references(change: &mut Change<'_>, shown: &str, document: &Document<
 
 /// Returns the error for a missing header, with the existing ones.
 fn no_match(shown: &str, document: &Document<'_>, header: &str) -> Error {
-    let wanted = shortened(header);
-    let look_alikes = markdown::look_alikes(document.text, document.terminator, header);
+    let wanted = short_header(header);
+    let look_alikes = markdown::lines_like_header(document.text, document.terminator, header);
     let near = markdown::nearest(document.headings, header);
     let nearest = near.first().and_then(|&at| document.headings.get(at)).map_or_else(
         || ", which has no Markdown headers".to_owned(),
         |first| {
             let line = document.line_of(first.span.start);
-            format!("; nearest: {} (line {line})", shortened(&first.as_written()))
+            format!("; nearest: {} (line {line})", short_header(&first.as_written()))
         },
     );
     let look_alike = look_alikes.first().map_or_else(String::new, |line| {
@@ -468,13 +488,13 @@ fn no_match(shown: &str, document: &Document<'_>, header: &str) -> Error {
 /// Returns the error for a name that several headers have.
 fn ambiguous(shown: &str, document: &Document<'_>, header: &str, found: &[usize]) -> Error {
     let line = |heading: &Heading| document.line_of(heading.span.start).to_string();
-    let lines: Vec<String> = listed(document, found).map(line).collect();
+    let lines: Vec<String> = first_headers(document, found).map(line).collect();
     let more = if found.len() > HEADERS_LISTED { ", …" } else { "" };
     Error::new(
         ErrorKind::AmbiguousMatch,
         format!(
             "header {:?} appears {} times in {shown} (lines {}{more}). Say which of them.",
-            shortened(header),
+            short_header(header),
             found.len(),
             lines.join(", ")
         ),
@@ -489,7 +509,7 @@ fn ambiguous(shown: &str, document: &Document<'_>, header: &str, found: &[usize]
 }
 
 /// Returns the first headers of a list, as many as a response names.
-fn listed<'d>(document: &Document<'d>, found: &[usize]) -> impl Iterator<Item = &'d Heading> {
+fn first_headers<'d>(document: &Document<'d>, found: &[usize]) -> impl Iterator<Item = &'d Heading> {
     let headings = document.headings;
     found.iter().take(HEADERS_LISTED).filter_map(|&at| headings.get(at))
 }
@@ -500,12 +520,12 @@ fn places(document: &Document<'_>, found: &[usize]) -> Vec<serde_json::Value> {
         let heading = document.headings.get(at)?;
         let mut place = serde_json::json!({
             "line": document.line_of(heading.span.start),
-            "header": shortened(&heading.as_written()),
+            "header": short_header(&heading.as_written()),
         });
         if heading.parent.is_some()
             && let Some(object) = place.as_object_mut()
         {
-            let path = shortened(&markdown::path_to(document.headings, at));
+            let path = short_header(&markdown::path_to(document.headings, at));
             object.insert("path".to_owned(), path.into());
         }
         Some(place)
@@ -514,11 +534,11 @@ fn places(document: &Document<'_>, found: &[usize]) -> Vec<serde_json::Value> {
 }
 
 /// Returns the error for a text that would change content outside its section.
-fn swallowed(shown: &str, document: &Document<'_>, refused: &Refused) -> Error {
+fn outside_section_error(shown: &str, document: &Document<'_>, refused: &SectionRefusal) -> Error {
     let error = match refused {
-        Refused::Swallows(lost) => {
+        SectionRefusal::Swallows(lost) => {
             let lost_headers: Vec<String> =
-                listed(document, lost).map(|heading| shortened(&heading.as_written())).collect();
+                first_headers(document, lost).map(|heading| short_header(&heading.as_written())).collect();
             Error::invalid(format!(
                 "content leaves a code fence, a comment or an HTML block open: {} header(s) after the section would no longer be headers, the first of them {}",
                 lost.len(),
@@ -527,8 +547,8 @@ fn swallowed(shown: &str, document: &Document<'_>, refused: &Refused) -> Error {
             .detail("headers", lost_headers)
             .suggest("Close what the content opens, then repeat the call.")
         }
-        Refused::Fault(fault) => return fault.error(shown),
-        Refused::Swallowed => Error::invalid(format!(
+        SectionRefusal::Fault(fault) => return fault.error(shown),
+        SectionRefusal::Swallowed => Error::invalid(format!(
             "no header can be added there: {shown} leaves a code fence, a comment or an HTML block open, or the title cannot be written in one line as it is"
         ))
         .suggest("Read the file's end, close what it leaves open, or escape the title."),
@@ -537,6 +557,6 @@ fn swallowed(shown: &str, document: &Document<'_>, refused: &Refused) -> Error {
 }
 
 /// Returns a header for a message, cut if it is long.
-fn shortened(header: &str) -> String {
+fn short_header(header: &str) -> String {
     request::cut(header, HEADER_CHARACTERS).into_owned()
 }

@@ -11,7 +11,7 @@ use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::{record, so_far};
 use crate::engine::journal::GitLocksMark;
-use crate::engine::snapshot::squash::{Author, Overlap, Squash as Order, SquashCommit, Squashed};
+use crate::engine::snapshot::squash::{Author, MergeOverlap, Squash as Order, SquashCommit, SquashResult};
 use crate::engine::snapshot::{EXTERNAL, PathChange, SessionPart, SnapshotError, Store};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
@@ -40,15 +40,15 @@ pub struct Response {
     pub id: Option<String>,
     /// Size of the change.
     #[serde(flatten)]
-    pub size: Stat,
+    pub size: SnapshotStat,
     /// Paths left out, with reasons
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<SkippedPathRow>,
 }
 
 /// Path that could not be included.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct LeftOut {
+pub struct SkippedPathRow {
     /// Path from the root
     pub path: String,
     /// Reason
@@ -80,7 +80,7 @@ impl Tool for Snapshot {
         if let Some(id) = &recorded.id {
             engine.set_snapshot(id.clone());
         }
-        let left_out = |left: crate::engine::snapshot::LeftOut| LeftOut {
+        let left_out = |left: crate::engine::snapshot::SkippedPath| SkippedPathRow {
             path: left.path,
             reason: left.reason.to_string(),
         };
@@ -110,7 +110,7 @@ impl Tool for Snapshot {
 
 /// Size of a snapshot; the lines are those of the files that were compared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Stat {
+pub struct SnapshotStat {
     /// Changed files
     pub files: usize,
     /// Lines added
@@ -119,7 +119,7 @@ pub struct Stat {
     pub deletions: usize,
 }
 
-impl Stat {
+impl SnapshotStat {
     /// Returns the size of `snapshot`.
     pub fn of(snapshot: &crate::engine::snapshot::Snapshot) -> Self {
         let files = &snapshot.files;
@@ -132,11 +132,11 @@ impl Stat {
 }
 
 /// Returns the size of the snapshot `id`.
-fn stat_of(engine: &Engine, id: &str) -> Result<Stat, Error> {
+fn stat_of(engine: &Engine, id: &str) -> Result<SnapshotStat, Error> {
     let store = record::find(engine)?;
     let found = store.map(|store| store.one(id)).transpose();
     let found = found?.flatten();
-    Ok(found.as_ref().map(Stat::of).unwrap_or_default())
+    Ok(found.as_ref().map(SnapshotStat::of).unwrap_or_default())
 }
 
 /// Largest number of conflicts that an error names.
@@ -221,7 +221,7 @@ impl Tool for Squash {
         must_be_one_form(&request)?;
         // The lock keeps out snapshots of other calls.
         let locked = engine.lock()?;
-        let store = own_repository(engine)?;
+        let store = developers_repository(engine)?;
         let _mark = (!request.dry_run).then(|| GitLocksMark::leave(&locked.state)).transpose()?;
         let path_of = |path: &PathBuf| {
             let place = engine.workspace.resolve(path)?;
@@ -236,8 +236,8 @@ impl Tool for Squash {
         let branch = branch_of(&store, &request, &chosen.session)?;
         must_be_unlocked(&store, &request)?;
         let order = {
-            let part = record::part_of(engine, &chosen.session, chosen.after);
-            order(&store, &request, &part, &paths, (&branch, &author, &committer))?
+            let part = record::changes_after(engine, &chosen.session, chosen.after);
+            commits_to_make(&store, &request, &part, &paths, (&branch, &author, &committer))?
         };
         let squashed = store
             .squash(&order)
@@ -248,16 +248,16 @@ impl Tool for Squash {
         }
         let name = |path: &Vec<u8>| escaped::name(&String::from_utf8_lossy(path)).into_owned();
         let names: Vec<String> = squashed.ignored.iter().map(name).collect();
-        let ignored = (!names.is_empty()).then(|| {
-            format!("git ignores these files by now, so they are not committed: {}", escaped::some_of(&names))
-        });
+        let ignored = (!names.is_empty()).then(|| escaped::first_names(&names));
+        let ignored = ignored
+            .map(|names| format!("git ignores these files by now, so they are not committed: {names}"));
         if squashed.files == 0 {
             let onto = if squashed.is_new { "HEAD" } else { &branch };
-            return Err(nothing_missing(&chosen.session, onto, &paths, ignored));
+            return Err(nothing_to_squash(&chosen.session, onto, &paths, ignored));
         }
         engine.warn_if(ignored);
         engine.set_dry_run(request.dry_run);
-        let Squashed { commits, base, is_new, files, may_be_lost, index_is_old, .. } = squashed;
+        let SquashResult { commits, base, is_new, files, may_be_lost, index_is_old, .. } = squashed;
         engine.warn_if(may_be_lost.map(|why| format!("a power failure may take the commit: {why}")));
         engine.warn_if(
             index_is_old.map(|why| {
@@ -315,7 +315,7 @@ fn must_be_one_form(request: &SquashRequest) -> Result<(), Error> {
 }
 
 /// Returns the developer's repository; fails if git is in the middle of an operation.
-fn own_repository(engine: &Engine) -> Result<Store, Error> {
+fn developers_repository(engine: &Engine) -> Result<Store, Error> {
     let found = record::find(engine)?;
     let refusal = found.as_ref().and_then(Store::warning).map(str::to_owned);
     let store = found.filter(|store| !store.is_private());
@@ -379,13 +379,14 @@ fn branch_of(store: &Store, request: &SquashRequest, session: &str) -> Result<St
 }
 
 /// Returns the error for a branch that has all changes at these paths already, except those that `ignored` names.
-fn nothing_missing(session: &str, branch: &str, paths: &[WorkspacePath], ignored: Option<String>) -> Error {
+fn nothing_to_squash(session: &str, branch: &str, paths: &[WorkspacePath], ignored: Option<String>) -> Error {
     if let Some(ignored) = ignored {
         return Error::new(ErrorKind::NotFound, ignored)
             .suggest("`git add --force` makes git track a file that it ignores.");
     }
     let paths: Vec<String> = paths.iter().map(ToString::to_string).collect();
-    let within = if paths.is_empty() { String::new() } else { format!(" in {}", escaped::some_of(&paths)) };
+    let within =
+        if paths.is_empty() { String::new() } else { format!(" in {}", escaped::first_names(&paths)) };
     let why = format!("{branch} already has everything that session {session} changed{within}");
     Error::new(ErrorKind::NotFound, why).suggest("`diff` shows what the session changed.")
 }
@@ -407,7 +408,7 @@ fn refused(why: &str) -> Error {
 }
 
 /// Returns the commits to make.
-fn order<'a>(
+fn commits_to_make<'a>(
     store: &Store,
     request: &SquashRequest,
     part: &SessionPart<'_>,
@@ -417,7 +418,7 @@ fn order<'a>(
     let message = message_of(request);
     let refused = |error: SnapshotError| refused(&error.to_string());
     let is_wanted = |change: &PathChange| {
-        paths.is_empty() || paths.iter().any(|path| super::targets::lies_in(&change.path, path))
+        paths.is_empty() || paths.iter().any(|path| super::targets::is_in(&change.path, path))
     };
     let mut order = Order {
         branch,
@@ -475,8 +476,8 @@ fn message_of(request: &SquashRequest) -> String {
 }
 
 /// Returns the error for changes that conflict with the branch.
-fn conflict(branch: &str, conflicts: &[Overlap]) -> Error {
-    let name = |overlap: &Overlap| escaped::name(&String::from_utf8_lossy(&overlap.path)).into_owned();
+fn conflict(branch: &str, conflicts: &[MergeOverlap]) -> Error {
+    let name = |overlap: &MergeOverlap| escaped::name(&String::from_utf8_lossy(&overlap.path)).into_owned();
     let first = conflicts.first().map(|first| format!("{}: {}", name(first), first.why)).unwrap_or_default();
     let more = conflicts.len().saturating_sub(1);
     let more = if more > 0 { format!(", and {} more", plural(more, "file")) } else { String::new() };

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::history::stacks::{self, MovedPath};
-use crate::engine::journal::Numbers;
+use crate::engine::journal::ChangeNumbers;
 use crate::engine::snapshot::{Query, Store};
 use crate::engine::store::id::StateId;
 use crate::engine::store::session::{self, SessionId};
@@ -26,7 +26,7 @@ pub fn or_moved(engine: &Engine, error: Error) -> Error {
     let is_open = error.kind() == ErrorKind::NotFound && !error.details().contains_key(MOVED_TO);
     let Some(shown) = error.path().filter(|_| is_open).map(str::to_owned) else { return error };
     let Some(moved) = moved_from(engine, &shown) else { return error };
-    let to = engine.workspace.shown(&moved.to);
+    let to = engine.workspace.display(&moved.to);
     error
         .add_to_message(format!("; this session moved {shown} to {to} in change #{}", moved.seq))
         .suggest(format!("Did you mean {to}?"))
@@ -43,12 +43,12 @@ fn moved_from(engine: &Engine, shown: &str) -> Option<MovedPath> {
 }
 
 /// Returns true if a path is one of these places or lies below one, or if there are no places.
-pub fn lies_in_any(path: &[u8], places: &[ResolvedPath]) -> bool {
-    places.is_empty() || places.iter().any(|place| lies_in(path, place.path()))
+pub fn is_in_any(path: &[u8], places: &[ResolvedPath]) -> bool {
+    places.is_empty() || places.iter().any(|place| is_in(path, place.path()))
 }
 
 /// Returns true if a path is `folder` or lies below it.
-pub fn lies_in(path: &[u8], folder: &WorkspacePath) -> bool {
+pub fn is_in(path: &[u8], folder: &WorkspacePath) -> bool {
     let rest = path.strip_prefix(folder.as_bytes());
     folder.is_root() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
@@ -142,7 +142,7 @@ impl Revisions {
     }
 
     /// Returns the commit, or the first one.
-    pub fn into_first(self) -> String {
+    pub fn commit_or_first(self) -> String {
         match self {
             Self::Snapshot(id) | Self::Since(id) | Self::Between(id, _) => id,
         }
@@ -229,12 +229,13 @@ pub fn lost_state(engine: &Engine) -> Option<String> {
     let newest = store.newest().ok()??;
     let shown = store.session_at(&newest, Some(session.as_str())).ok()??.seq;
     let state = State::find(&engine.workspace).ok()?;
-    let numbers = state.as_ref().and_then(|state| Numbers::of(state, session.as_str()).ok());
-    if numbers.as_ref().is_some_and(|numbers| numbers.was_given(shown)) {
+    let numbers = state.as_ref().and_then(|state| ChangeNumbers::of(state, session.as_str()).ok());
+    if numbers.as_ref().is_some_and(|numbers| numbers.is_number_used(shown)) {
         return None;
     }
     let recorded = numbers.and_then(|numbers| numbers.newest().ok()?);
-    let counted = state.as_ref().and_then(|state| session::peek(state, session)).map(|known| known.seq);
+    let counted =
+        state.as_ref().and_then(|state| session::load_for_display(state, session)).map(|known| known.seq);
     (recorded.max(counted).unwrap_or(0) < shown).then(|| {
         let why = match another_state(engine, state.as_ref()) {
             Some(other) => format!(
@@ -264,7 +265,7 @@ fn another_state(engine: &Engine, own: Option<&State>) -> Option<String> {
 /// # Errors
 /// Returns the OS error.
 pub fn session_named(engine: &Engine, session: &SessionId) -> Result<ChosenSession, Error> {
-    let known = State::find(&engine.workspace)?.and_then(|state| session::peek(&state, session));
+    let known = State::find(&engine.workspace)?.and_then(|state| session::load_for_display(&state, session));
     let after = known.and_then(|known| known.after()).map_or(0, |ended| ended.seq);
     Ok(ChosenSession { session: session.to_string(), after })
 }
@@ -291,7 +292,7 @@ pub fn current_or_newest_session(
 ) -> Result<ChosenSession, Error> {
     let has_changed = |session: &SessionId| -> Result<bool, Error> {
         let chosen = session_named(engine, session)?;
-        let newest = Numbers::of(state, &chosen.session)?.newest()?;
+        let newest = ChangeNumbers::of(state, &chosen.session)?.newest()?;
         let recorded = store.map_or(Ok(0), |store| store.newest_change_of(&chosen.session))?;
         Ok(newest.unwrap_or(0).max(recorded) > chosen.after)
     };
@@ -352,7 +353,7 @@ pub fn session_must_be_known(engine: &mut Engine, session: &SessionId) -> Result
         let advice = format!("Did you mean {}?", alike.join(", "));
         (alike, advice)
     };
-    engine.leave_uncounted();
+    engine.exclude_from_counts();
     Err(Error::new(ErrorKind::NotFound, format!("no such session: {wanted}"))
         .suggest(advice)
         .on_command_line("`lbx session list` lists them.")

@@ -17,13 +17,13 @@ use crate::engine::change::trash::damaged_entry;
 use crate::engine::policy::Policy;
 use crate::engine::store::audit::AuditFile;
 use crate::engine::store::state::State;
-use crate::engine::store::trash::{self, Listed, TrashEntry};
+use crate::engine::store::trash::{self, TrashEntry, TrashListing};
 use crate::engine::workspace::fs;
-use crate::engine::workspace::removal::Removed;
+use crate::engine::workspace::removal::RemovalResult;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::escaped;
-use crate::text::escaped::{plural, some_of};
+use crate::text::escaped::{first_names, plural};
 
 /// Default number of entries in a response.
 const ENTRIES: usize = 100;
@@ -141,11 +141,11 @@ impl Tool for Trash {
 /// Lists the entries of the trash.
 fn list(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
     let state = State::find(&engine.workspace)?;
-    let Listed { entries, damaged } = trash::list(state.as_ref())?;
+    let TrashListing { entries, damaged } = trash::list(state.as_ref())?;
     engine.warn_if(skipped(state.as_ref(), &damaged));
     let limit = unlimited_if_0(request.limit.unwrap_or(ENTRIES));
     let asked_for = entries.iter().skip(request.offset).take(limit);
-    let shown = within(engine, asked_for, request.max_bytes);
+    let shown = entries_that_fit(engine, asked_for, request.max_bytes);
     let next = request.offset.saturating_add(shown.len());
     let truncated = next < entries.len();
     Ok(Response {
@@ -160,13 +160,13 @@ fn list(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
 
 /// Returns a warning that names the entries whose descriptions are damaged.
 fn skipped(state: Option<&State>, ids: &[String]) -> Option<String> {
-    let folder = state.filter(|_| !ids.is_empty())?.shown(trash::FOLDER);
-    let (count, named) = (plural(ids.len(), "trash entry"), some_of(ids));
+    let folder = state.filter(|_| !ids.is_empty())?.display(trash::FOLDER);
+    let (count, named) = (plural(ids.len(), "trash entry"), first_names(ids));
     Some(format!("skipped {count} with a damaged description, kept in {folder}: {named}"))
 }
 
 /// Returns the first entries that fit into a response, at least one.
-fn within<'e>(
+fn entries_that_fit<'e>(
     engine: &Engine,
     entries: impl Iterator<Item = &'e TrashEntry>,
     asked: Option<usize>,
@@ -174,7 +174,11 @@ fn within<'e>(
     /// Bytes of an entry besides its path and session.
     const SAID_BYTES: usize = 160;
     let bytes = |entry: &TrashItem| entry.path.len() + entry.session.len() + SAID_BYTES;
-    fitting(asked.unwrap_or(engine.policy().max_bytes()), entries.map(|entry| listed(engine, entry)), bytes)
+    fitting(
+        asked.unwrap_or(engine.policy().max_bytes()),
+        entries.map(|entry| trash_item(engine, entry)),
+        bytes,
+    )
 }
 
 /// Removes entries for good.
@@ -198,18 +202,18 @@ fn purge(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
         }
         change.engine().warn(kept);
     }
-    let mut removed = Removed {
+    let mut removed = RemovalResult {
         files: sum(&entries, |entry| entry.files),
         bytes: sum(&entries, |entry| entry.bytes),
-        ..Removed::default()
+        ..RemovalResult::default()
     };
     if let Some(state) = change.state().filter(|_| !request.dry_run) {
-        removed = Removed::default();
+        removed = RemovalResult::default();
         for entry in &entries {
             removed.join(trash::purge(state, &entry.id)?);
         }
         if request.trash_id.is_none() {
-            for id in trash::half_purged(state)? {
+            for id in trash::partly_purged(state)? {
                 removed.join(trash::purge(state, &id)?);
             }
         }
@@ -227,7 +231,7 @@ fn purge(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
         };
         engine.note_changed(entries.iter().map(gone), None);
     }
-    let shown = within(engine, entries.iter(), request.max_bytes);
+    let shown = entries_that_fit(engine, entries.iter(), request.max_bytes);
     Ok(Response {
         total: entries.len(),
         files: removed.files,
@@ -252,10 +256,10 @@ fn sum(entries: &[TrashEntry], of: impl Fn(&TrashEntry) -> u64) -> u64 {
 }
 
 /// Returns one entry for the response.
-fn listed(engine: &Engine, entry: &TrashEntry) -> TrashItem {
+fn trash_item(engine: &Engine, entry: &TrashEntry) -> TrashItem {
     TrashItem {
         trash_id: entry.id.clone(),
-        path: engine.workspace.shown(&entry.path),
+        path: engine.workspace.display(&entry.path),
         r#type: if entry.is_folder { "dir" } else { "file" },
         files: entry.files,
         bytes: entry.bytes,
@@ -336,7 +340,7 @@ impl Tool for Restore {
         };
         let place = change.workspace().place_of(&moved.to)?;
         Ok(RestoreResponse {
-            path: change.workspace().shown(&moved.to),
+            path: change.workspace().display(&moved.to),
             sha256: change.sha256_at(&place)?,
             trash_id: change.state().and_then(|state| trash::id_of(state, &moved.from)).unwrap_or_default(),
             files: None,
@@ -356,8 +360,8 @@ fn restore(mut change: Change<'_>, request: RestoreRequest) -> Result<RestoreRes
     let entry = find(&mut change, &request)?;
     let place_of_old = change.engine().workspace.root().join(entry.path.as_path());
     let to = request.to.clone().unwrap_or(place_of_old);
-    let place = change.look_at_destination(&to)?;
-    let shown = change.engine().workspace.shown(place.path());
+    let place = change.resolve_destination(&to)?;
+    let shown = change.engine().workspace.display(place.path());
     if place.stat().is_some() {
         return Err(Error::new(
             ErrorKind::AlreadyExists,
@@ -373,7 +377,7 @@ fn restore(mut change: Change<'_>, request: RestoreRequest) -> Result<RestoreRes
         place.must_take_a_file()?;
     }
     let sha256 = if let Some((version, bytes)) = change.restored_from_elsewhere(&entry)? {
-        let absent = change.nothing_at(place.path())?;
+        let absent = change.free_path(place.path())?;
         change.put_version(absent.without_proof(), bytes, &version);
         Some(version.sha256)
     } else {
@@ -392,7 +396,7 @@ fn restore(mut change: Change<'_>, request: RestoreRequest) -> Result<RestoreRes
 
 /// Returns the entry of the trash that the request means.
 fn find(change: &mut Change<'_>, request: &RestoreRequest) -> Result<TrashEntry, Error> {
-    let Listed { entries, damaged } = trash::list(change.state())?;
+    let TrashListing { entries, damaged } = trash::list(change.state())?;
     if let (Some(id), Some(state)) = (&request.trash_id, change.state())
         && damaged.contains(id)
     {
@@ -407,7 +411,7 @@ fn find(change: &mut Change<'_>, request: &RestoreRequest) -> Result<TrashEntry,
         (None, Some(path)) => {
             let place = change.engine().workspace.resolve_entry(path)?;
             let newest = entries.iter().find(|entry| entry.path == *place.path()).cloned();
-            newest.ok_or_else(|| missing(place.shown(), &entries, change))
+            newest.ok_or_else(|| missing(place.display(), &entries, change))
         }
         _ => Err(Error::invalid("name what to restore: either trash_id or path").detail("field", "trash_id")),
     }
@@ -421,7 +425,7 @@ fn missing(name: &str, entries: &[TrashEntry], change: &mut Change<'_>) -> Error
     let near: Vec<String> = entries
         .iter()
         .take(NAMED)
-        .map(|entry| format!("{} ({})", workspace.shown(&entry.path), entry.id))
+        .map(|entry| format!("{} ({})", workspace.display(&entry.path), entry.id))
         .collect();
     let error = Error::new(ErrorKind::NotFound, format!("{name} is not in the trash")).at(name);
     if near.is_empty() {

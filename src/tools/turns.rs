@@ -4,13 +4,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::common::{fitting, time_text};
-use super::review::taken_back;
+use super::review::undone_by;
 use super::session::net_size;
 use super::{Paint, Text, targets};
 use crate::engine::Engine;
 use crate::engine::history::client_calls::{Turn, Turns};
 use crate::engine::history::stacks::direction_of;
-use crate::engine::journal::Numbers;
+use crate::engine::journal::ChangeNumbers;
 use crate::engine::journal::{self, JournalEntry};
 use crate::engine::store::state::State;
 use crate::error::Error;
@@ -82,7 +82,7 @@ pub fn list(
         cursor.advance()?;
     }
     for cursor in &cursors {
-        let taken = taken_back(cursor.read.iter().rev());
+        let taken = undone_by(cursor.read.iter().rev());
         let is_undone = |seq: &&u64| taken.get(seq).is_some_and(|(whole, _)| whole.is_some());
         for turn in found.iter_mut().filter(|turn| turn.session == cursor.session) {
             let undone = turn.numbers.iter().filter(is_undone).count();
@@ -155,7 +155,7 @@ impl LoggedTurn {
 }
 
 /// Turns of a session, the newest first, of which only as many are read as are listed.
-struct Cursor<'a> {
+struct TurnCursor<'a> {
     /// State of the workspace.
     state: &'a State,
     /// The session.
@@ -163,7 +163,7 @@ struct Cursor<'a> {
     /// Its turns.
     turns: Turns,
     /// Numbers of its changes.
-    numbers: Numbers,
+    numbers: ChangeNumbers,
     /// Number below which those are that are not read yet.
     below: u64,
     /// Records that are read, newest first, without steps and bytes: they tell which changes are undone.
@@ -173,21 +173,21 @@ struct Cursor<'a> {
 }
 
 /// Returns the cursors of all sessions, or of the one that is named.
-fn cursors<'a>(engine: &Engine, state: &'a State) -> Result<Vec<Cursor<'a>>, Error> {
+fn cursors<'a>(engine: &Engine, state: &'a State) -> Result<Vec<TurnCursor<'a>>, Error> {
     let mut sessions = journal::sessions(state)?;
     sessions.retain(|session| engine.named_session().is_none_or(|named| named.as_str() == session));
     sessions.sort();
     let cursor = |session: String| {
-        let (turns, numbers) = (Turns::load(state, &session)?, Numbers::of(state, &session)?);
+        let (turns, numbers) = (Turns::load(state, &session)?, ChangeNumbers::of(state, &session)?);
         let (read, below) = (Vec::new(), u64::MAX);
-        let mut cursor = Cursor { state, session, turns, numbers, below, read, next: None };
+        let mut cursor = TurnCursor { state, session, turns, numbers, below, read, next: None };
         cursor.advance()?;
         Ok(cursor)
     };
     sessions.into_iter().map(cursor).collect()
 }
 
-impl Cursor<'_> {
+impl TurnCursor<'_> {
     /// Returns the time of the next turn.
     fn time(&self) -> Option<u64> {
         let (_, changes) = self.next.as_ref()?;
@@ -201,7 +201,7 @@ impl Cursor<'_> {
             let mut changes = Vec::new();
             while let Some(seq) = self.numbers.before(self.below)?.filter(|seq| turn.holds(*seq)) {
                 self.below = seq;
-                let Some(entry) = journal::done_entry(self.state, &self.session, seq)? else { continue };
+                let Some(entry) = journal::history_entry(self.state, &self.session, seq)? else { continue };
                 let mut light = JournalEntry::new(String::new(), "", &entry.tool, seq, entry.time);
                 (light.reverts, light.takes_back) = (entry.reverts.clone(), entry.takes_back.clone());
                 self.read.push(light);

@@ -7,7 +7,7 @@ use super::{Effect, Paint, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::snapshot::Store;
-use crate::engine::store::audit::{self, AuditRecord, Cursor};
+use crate::engine::store::audit::{self, AuditRecord, LogCursor};
 use crate::engine::store::state::State;
 use crate::error::Error;
 use crate::text::escaped;
@@ -36,14 +36,14 @@ pub struct Request {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
     /// Calls, oldest first
-    pub calls: Vec<Call>,
+    pub calls: Vec<WatchedCall>,
     /// Cursor for the next request
     pub next: String,
 }
 
 /// One call.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Call {
+pub struct WatchedCall {
     /// Time, as RFC 3339
     pub time: String,
     /// Session
@@ -90,24 +90,24 @@ impl Tool for Watch {
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let cursor = match &request.after {
-            Some(text) => Some(text.parse::<Cursor>().map_err(|()| {
+            Some(text) => Some(text.parse::<LogCursor>().map_err(|()| {
                 Error::invalid(format!(
                     "field `after`: expected a cursor that an earlier response named, got {text:?}"
                 ))
                 .detail("field", "after")
             })?),
-            None => request.all.then(Cursor::beginning),
+            None => request.all.then(LogCursor::beginning),
         };
         let Some(state) = State::find(&engine.workspace)? else {
             // There is no log yet, so every later call is new.
-            return Ok(Response { calls: Vec::new(), next: Cursor::beginning().to_string() });
+            return Ok(Response { calls: Vec::new(), next: LogCursor::beginning().to_string() });
         };
         let (mut records, next) = audit::since(&state, cursor)?;
         if let Some(session) = engine.named_session() {
             records.retain(|record| record.session == session.as_str());
         }
         let store = if records.is_empty() { None } else { record::find(engine)? };
-        let calls = records.into_iter().map(|record| Call::of(record, store.as_ref())).collect();
+        let calls = records.into_iter().map(|record| WatchedCall::of(record, store.as_ref())).collect();
         Ok(Response { calls, next: next.to_string() })
     }
 
@@ -119,7 +119,7 @@ impl Tool for Watch {
     }
 }
 
-impl Call {
+impl WatchedCall {
     /// Converts a record to a call of the response; the line counts come from its snapshot.
     fn of(record: AuditRecord, store: Option<&Store>) -> Self {
         let snapshot =

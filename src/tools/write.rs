@@ -11,7 +11,7 @@ use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::gate::Needs;
 use crate::engine::change::gate::RECENT;
-use crate::engine::change::{CallerKnowledge, Change, Current};
+use crate::engine::change::{CallerKnowledge, Change, LockedFile};
 use crate::error::{Error, ErrorKind, Message, text};
 use crate::sha256::Sha256;
 use crate::text::charset::{self, Charset};
@@ -38,7 +38,7 @@ pub struct Request {
     /// Store line endings as given, or convert them to those of the file
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
     #[serde(default)]
-    pub line_ending: Endings,
+    pub line_ending: EndingConversion,
     /// SHA-256 of the file as last seen; replaces a prior read
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
@@ -61,7 +61,7 @@ pub struct Request {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 #[value(rename_all = "snake_case")]
-pub enum Endings {
+pub enum EndingConversion {
     /// Stored as given
     #[default]
     AsIs,
@@ -113,16 +113,16 @@ impl Tool for Write {
         if expected.is_some() {
             file.is_repeated((request.line_ending, &request.mode, &request.content), RECENT)?;
         }
-        let current = file.look()?;
+        let current = file.open()?;
         let text = std::mem::take(&mut request.content);
         let text = match options.encoding {
             Some(charset) => charset
                 .encode(&text)
-                .map_err(|missing| unencodable(current.place().shown(), "the new text", missing))?,
+                .map_err(|missing| unencodable(current.place().display(), "the new text", missing))?,
             None => text.into_bytes(),
         };
         let bytes = with_endings(text, &current, request.line_ending);
-        must_fit(file.change.policy(), current.place().shown(), bytes.len())?;
+        must_fit(file.change.policy(), current.place().display(), bytes.len())?;
         let is_same = current.exists() && current.bytes() == bytes;
         if is_same && mode.is_none_or(|mode| current.mode() == Some(mode)) {
             // The caller has seen all of it. A given `expected_sha256` is still checked.
@@ -133,12 +133,12 @@ impl Tool for Write {
             return Ok(Response::already_applied(seen.current()));
         }
         if request.create_only && current.exists() {
-            let shown = current.place().shown();
+            let shown = current.place().display();
             return Err(Error::new(ErrorKind::AlreadyExists, format!("{shown} exists already")).at(shown));
         }
         if !request.allow_omission {
             let old = Content::of(current.bytes(), None).map(|old| old.body).unwrap_or_default();
-            must_leave_nothing_out(&bytes, &old, "content", current.place().shown())?;
+            must_leave_nothing_out(&bytes, &old, "content", current.place().display())?;
         }
         // Only permission bits differ: no bytes are lost that the caller does not have.
         let seen = if is_same { file.check(current)? } else { file.prove(current, Needs::All)? };
@@ -155,10 +155,10 @@ impl Tool for Write {
 
 impl Response {
     /// Returns the response to a change of `current` to `bytes`, without the diff.
-    pub fn of(current: &Current, bytes: &[u8]) -> Self {
+    pub fn of(current: &LockedFile, bytes: &[u8]) -> Self {
         let counts = diff::counts(current.bytes(), bytes);
         Self {
-            path: current.place().shown().to_owned(),
+            path: current.place().display().to_owned(),
             sha256: Sha256::of(bytes),
             size: bytes.len() as u64,
             created: !current.exists(),
@@ -170,9 +170,9 @@ impl Response {
     }
 
     /// Returns the response if the file has these bytes already.
-    pub fn already_applied(current: &Current) -> Self {
+    pub fn already_applied(current: &LockedFile) -> Self {
         Self {
-            path: current.place().shown().to_owned(),
+            path: current.place().display().to_owned(),
             sha256: current.sha256(),
             size: current.bytes().len() as u64,
             created: false,
@@ -198,8 +198,8 @@ impl Response {
 }
 
 /// Returns the content with the line endings of the file that it replaces, if requested.
-fn with_endings(content: Vec<u8>, current: &Current, endings: Endings) -> Vec<u8> {
-    if endings == Endings::AsIs || !current.exists() {
+fn with_endings(content: Vec<u8>, current: &LockedFile, endings: EndingConversion) -> Vec<u8> {
+    if endings == EndingConversion::AsIs || !current.exists() {
         return content;
     }
     let old = Content::of(current.bytes(), None).ok();
@@ -210,11 +210,11 @@ fn with_endings(content: Vec<u8>, current: &Current, endings: Endings) -> Vec<u8
 }
 
 /// Warns about content that the caller may not intend.
-fn warn(change: &mut Change<'_>, current: &Current, bytes: &[u8], charset: Option<Charset>) {
+fn warn(change: &mut Change<'_>, current: &LockedFile, bytes: &[u8], charset: Option<Charset>) {
     if !current.exists() {
         return;
     }
-    let shown = current.place().shown().to_owned();
+    let shown = current.place().display().to_owned();
     let mut warnings: Vec<Message> = Vec::new();
     if let Ok(old) = Content::of(current.bytes(), None) {
         let (before, after) = (old.line_ending(), LineEnding::of(bytes));
@@ -233,7 +233,7 @@ fn warn(change: &mut Change<'_>, current: &Current, bytes: &[u8], charset: Optio
                 );
             }
         } else if old.encoding == Encoding::Bytes {
-            let likely = charset::likely(&old.body).unwrap_or_default();
+            let likely = charset::likely_encodings(&old.body).unwrap_or_default();
             warnings.push(text!(
                 "{} was not UTF-8 and is UTF-8 now. Set `encoding` to keep what it was, likely {}.",
                 shown,

@@ -8,10 +8,10 @@ use clap_mangen::Man;
 use lbx::catalog;
 use lbx::cli::commands::{positionals, tree};
 use lbx::dialect::DIALECTS;
-use lbx::engine::policy::settings::{ByWorkspace, SETTINGS};
+use lbx::engine::policy::settings::{SETTINGS, WorkspaceRights};
 use lbx::engine::policy::values::expected;
 use lbx::error::ErrorKind;
-use lbx::request::advertised;
+use lbx::request::schema_for_callers;
 use lbx::tools::Stdin;
 use serde_json::Value;
 
@@ -123,7 +123,7 @@ fn dialects_page() -> Vec<u8> {
     for dialect in DIALECTS {
         page.section(&dialect.name.to_uppercase());
         for tool in dialect.tools {
-            let schema = advertised(tool.schema());
+            let schema = schema_for_callers(tool.schema());
             let properties = schema.get("properties").and_then(Value::as_object);
             let fields: Vec<&str> = properties.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
             let about = schema.get("description").and_then(Value::as_str).unwrap_or_default();
@@ -149,21 +149,23 @@ fn policy_page() -> Vec<u8> {
     page.section("SETTINGS");
     for setting in SETTINGS {
         let workspace = match setting.workspace {
-            ByWorkspace::Freely => "The workspace's file sets it freely.".to_owned(),
-            ByWorkspace::UpTo(most) => format!("The workspace's file sets it up to {most}."),
-            ByWorkspace::UnlessUser => "The workspace's file sets it, no looser than the user's.".to_owned(),
-            ByWorkspace::UnlessUserUpTo(most) => {
+            WorkspaceRights::Freely => "The workspace's file sets it freely.".to_owned(),
+            WorkspaceRights::UpTo(most) => format!("The workspace's file sets it up to {most}."),
+            WorkspaceRights::UnlessUser => {
+                "The workspace's file sets it, no looser than the user's.".to_owned()
+            }
+            WorkspaceRights::UnlessUserUpTo(most) => {
                 format!("The workspace's file sets it up to {most}, no looser than the user's.")
             }
-            ByWorkspace::MoreStrictly => "The workspace's file makes it stricter only.".to_owned(),
-            ByWorkspace::MoreStrictlyUpTo(most) => {
+            WorkspaceRights::MoreStrictly => "The workspace's file makes it stricter only.".to_owned(),
+            WorkspaceRights::MoreStrictlyUpTo(most) => {
                 format!("The workspace's file makes it stricter only, up to {most}.")
             }
-            ByWorkspace::Never => "The workspace's file cannot set it.".to_owned(),
-            ByWorkspace::UserOnly => "Only the user's own file sets it.".to_owned(),
+            WorkspaceRights::Never => "The workspace's file cannot set it.".to_owned(),
+            WorkspaceRights::UserOnly => "Only the user's own file sets it.".to_owned(),
         };
         let takes = expected(setting.form);
-        let default = lbx::engine::policy::layers::shown(&setting.default);
+        let default = lbx::engine::policy::layers::toml_text(&setting.default);
         page.entry(
             setting.name,
             &format!("{}\n.br\nTakes {takes}. Default: {default}. {workspace}", setting.about),

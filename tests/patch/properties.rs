@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use lbx::text::patch::{
-    Action, Before, Operation, PatchOptions, PlanOptions, apply, compose, parse, search_replace_blocks,
+    FileAction, FileOp, OriginalFile, PatchOptions, PlanOptions, apply, compose, parse, search_replace_blocks,
 };
 use similar::TextDiff;
 
@@ -261,7 +261,7 @@ fn arbitrary_patch_bytes_never_panic() {
             bytes_max: None,
         };
         let plan = PlanOptions { apply: options, target: Some(b"f".to_vec()), ..PlanOptions::default() };
-        let before = Before { bytes: Arc::new(random.text(6, 3).into()), mode: None };
+        let before = OriginalFile { bytes: Arc::new(random.text(6, 3).into()), mode: None };
         drop(compose::<()>(patch.clone(), &plan, &mut |path, _, _| {
             Ok((path == b"f").then(|| before.clone()))
         }));
@@ -298,8 +298,8 @@ fn all_of_10000_hunks_of_one_file_apply() {
 /// Returns the text of `f` after a patch with these blocks; `None` if it does not apply.
 fn after_blocks(before: &[u8], blocks: &[String]) -> Option<Vec<u8>> {
     let patch = format!("f\n{}", blocks.concat()).into_bytes();
-    let mut read = |_: &[u8], _, _| -> Result<Option<Before>, ()> {
-        Ok(Some(Before { bytes: Arc::new(before.to_vec().into()), mode: None }))
+    let mut read = |_: &[u8], _, _| -> Result<Option<OriginalFile>, ()> {
+        Ok(Some(OriginalFile { bytes: Arc::new(before.to_vec().into()), mode: None }))
     };
     let outcomes = compose(parse(&patch).unwrap(), &PlanOptions::default(), &mut read).ok()?;
     assert_eq!(outcomes[0].hunks.len(), blocks.len());
@@ -413,7 +413,7 @@ fn git_diffs_give_the_same_tree_as_git() {
 /// Applies `text` to `before` and compares with `after`.
 fn compare(text: &[u8], before: &[(String, Vec<u8>)], after: &[(String, Vec<u8>)], reverse: bool, seed: u64) {
     let parsed = parse(text).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-    if reverse && parsed.files.iter().any(|file| file.operation == Operation::Copy) {
+    if reverse && parsed.files.iter().any(|file| file.operation == FileOp::Copy) {
         return;
     }
     let mut tree: std::collections::BTreeMap<Vec<u8>, Vec<u8>> =
@@ -422,10 +422,10 @@ fn compare(text: &[u8], before: &[(String, Vec<u8>)], after: &[(String, Vec<u8>)
     let options =
         PlanOptions { apply: PatchOptions { reverse, ..PatchOptions::default() }, ..PlanOptions::default() };
     let outcomes = compose::<()>(parsed, &options, &mut |path, _, _| {
-        Ok(read.get(path).map(|bytes| Before { bytes: Arc::new(bytes.clone().into()), mode: None }))
+        Ok(read.get(path).map(|bytes| OriginalFile { bytes: Arc::new(bytes.clone().into()), mode: None }))
     });
     let outcomes = outcomes.unwrap_or_else(|error| panic!("seed {seed}, reverse {reverse}: {error:?}"));
-    for outcome in outcomes.iter().filter(|outcome| outcome.action == Action::Rename) {
+    for outcome in outcomes.iter().filter(|outcome| outcome.action == FileAction::Rename) {
         tree.remove(outcome.from.as_ref().unwrap());
     }
     for outcome in outcomes {
@@ -485,13 +485,13 @@ fn replay(repository: &Path, text: &[u8], [before, after]: [&str; 2], options: P
     let parsed = parse(text).unwrap_or_else(|error| panic!("{after}: {error}"));
     let plan = PlanOptions { apply: options, ..PlanOptions::default() };
     let outcomes = compose::<()>(parsed, &plan, &mut |path, _, _| {
-        Ok(show(before, path).map(|bytes| Before { bytes: Arc::new(bytes.into()), mode: None }))
+        Ok(show(before, path).map(|bytes| OriginalFile { bytes: Arc::new(bytes.into()), mode: None }))
     });
     for outcome in outcomes.unwrap_or_else(|error| panic!("{after}: {error:?}")) {
         let path = String::from_utf8_lossy(&outcome.path).into_owned();
         assert!(outcome.after == show(after, &outcome.path), "{after}: {path}, {options:?}");
         assert!(outcome.hunks.iter().all(|hunk| hunk.offset == 0), "{after}: {path}");
-        if let Some(from) = outcome.from.filter(|_| outcome.action == Action::Rename) {
+        if let Some(from) = outcome.from.filter(|_| outcome.action == FileAction::Rename) {
             assert_eq!(show(after, &from), None, "{after}: {path}");
         }
     }

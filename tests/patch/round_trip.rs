@@ -9,9 +9,10 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lbx::text::diff::{FileDiff, Side};
+use lbx::text::diff::{DiffSide, FileDiff};
 use lbx::text::patch::{
-    Action, Before, FileOutcome, Form, Look, PatchOptions, PlanOptions, compose, is_symlink, parse,
+    FileAction, FileForm, FileOutcome, OriginalFile, PatchOptions, PlanOptions, SymlinkMode, compose,
+    is_symlink, parse,
 };
 
 use crate::common::Workspace;
@@ -251,8 +252,8 @@ impl<'t> Described<'t> {
     }
 
     /// Returns it as a side of a diff.
-    fn side(&self) -> Side<'_> {
-        Side { path: self.file.0, mode: &self.mode, id: &self.id, bytes: self.file.1 }
+    fn side(&self) -> DiffSide<'_> {
+        DiffSide { path: self.file.0, mode: &self.mode, id: &self.id, bytes: self.file.1 }
     }
 }
 
@@ -260,10 +261,10 @@ impl<'t> Described<'t> {
 fn applied(diff: &[u8], tree: &Tree, apply: PatchOptions) -> Result<Tree, String> {
     let patch = parse(diff).map_err(|error| error.to_string())?;
     let options = PlanOptions { apply, ..PlanOptions::default() };
-    let mut read = |path: &[u8], _: Look, _: Form| -> Result<Option<Before>, ()> {
+    let mut read = |path: &[u8], _: SymlinkMode, _: FileForm| -> Result<Option<OriginalFile>, ()> {
         Ok(tree
             .get(path)
-            .map(|(mode, bytes)| Before { bytes: Arc::new(bytes.clone().into()), mode: Some(*mode) }))
+            .map(|(mode, bytes)| OriginalFile { bytes: Arc::new(bytes.clone().into()), mode: Some(*mode) }))
     };
     let outcomes = compose(patch, &options, &mut read).map_err(|error| format!("{error:?}"))?;
     Ok(outcome_of(tree, &outcomes))
@@ -272,7 +273,7 @@ fn applied(diff: &[u8], tree: &Tree, apply: PatchOptions) -> Result<Tree, String
 /// Returns `tree` after `outcomes`.
 fn outcome_of(tree: &Tree, outcomes: &[FileOutcome]) -> Tree {
     let mut after = tree.clone();
-    for outcome in outcomes.iter().filter(|outcome| outcome.action == Action::Rename) {
+    for outcome in outcomes.iter().filter(|outcome| outcome.action == FileAction::Rename) {
         after.remove(outcome.from.as_ref().unwrap());
     }
     for outcome in outcomes {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lbx::text::patch::{
-    Action, Before, Fate, FileOutcome, Form, Look, PatchOptions, PlanError, PlanOptions, Strip, Tier, apply,
-    compose, parse,
+    FileAction, FileForm, FileOutcome, HunkResult, LineMatch, OriginalFile, PatchOptions, PlanError,
+    PlanOptions, Strip, SymlinkMode, apply, compose, parse,
 };
 
 /// A tree: each path and its text.
@@ -19,9 +19,12 @@ fn tree(files: &[(&str, &str)]) -> Tree {
 /// Returns the outcomes of `patch` on `tree`.
 fn outcomes(tree: &Tree, patch: &str, options: &PlanOptions) -> Result<Vec<FileOutcome>, String> {
     let patch = parse(patch.as_bytes()).map_err(|error| error.to_string())?;
-    let mut read = |path: &[u8], _: Look, _: Form| -> Result<Option<Before>, ()> {
+    let mut read = |path: &[u8], _: SymlinkMode, _: FileForm| -> Result<Option<OriginalFile>, ()> {
         let text = tree.get(std::str::from_utf8(path).unwrap());
-        Ok(text.map(|text| Before { bytes: Arc::new(text.clone().into_bytes().into()), mode: Some(0o644) }))
+        Ok(text.map(|text| OriginalFile {
+            bytes: Arc::new(text.clone().into_bytes().into()),
+            mode: Some(0o644),
+        }))
     };
     compose(patch, options, &mut read).map_err(|error| match error {
         PlanError::Read(()) => "read".to_owned(),
@@ -38,7 +41,7 @@ fn run(tree: &Tree, text: &str, options: &PlanOptions) -> Result<(Tree, Vec<Stri
     let outcomes = outcomes(tree, text, options)?;
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let mut after = tree.clone();
-    for outcome in outcomes.iter().filter(|outcome| outcome.action == Action::Rename) {
+    for outcome in outcomes.iter().filter(|outcome| outcome.action == FileAction::Rename) {
         after.remove(&text(outcome.from.as_ref().unwrap()));
     }
     let mut lines = Vec::new();
@@ -97,10 +100,10 @@ fn patch_outcome_states_only_new_modes() {
     assert_eq!(mode(&[], CREATE).mode, Some(0o100_755));
     let chmod = "diff --git a/f b/f\nold mode 100644\nnew mode 100755\n";
     let outcome = mode(&[("f", "x")], chmod);
-    assert_eq!((outcome.mode, outcome.action), (Some(0o100_755), Action::Modify));
+    assert_eq!((outcome.mode, outcome.action), (Some(0o100_755), FileAction::Modify));
     let back = "diff --git a/f b/f\nold mode 100755\nnew mode 100644\n";
     let outcome = mode(&[("f", "x")], back);
-    assert_eq!((outcome.mode, outcome.action), (None, Action::AlreadyApplied));
+    assert_eq!((outcome.mode, outcome.action), (None, FileAction::AlreadyApplied));
     let link = "diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+../x\n\\ No newline at end of file\n";
     let outcome = mode(&[], link);
     assert_eq!((outcome.mode, outcome.after.unwrap()), (Some(0o120_000), b"../x".to_vec()));
@@ -232,8 +235,11 @@ fn hunk_report_has_line_offset_and_tier() {
     let applied = apply(&patch.files[0], b"a\nb\nx\nc \nd\n", &PatchOptions::default()).unwrap();
     assert_eq!(applied.after, b"A\nA\nb\nx\nc \nD\n");
     let [first, second] = applied.hunks[..] else { panic!("two hunks") };
-    assert_eq!((first.line, first.offset, first.tier, first.exact_and_unique), (1, 0, Tier::Exact, true));
-    assert_eq!((second.line, second.offset, second.tier), (5, 1, Tier::TrailingSpace));
+    assert_eq!(
+        (first.line, first.offset, first.tier, first.exact_and_unique),
+        (1, 0, LineMatch::Exact, true)
+    );
+    assert_eq!((second.line, second.offset, second.tier), (5, 1, LineMatch::TrailingSpace));
     assert!(!second.exact_and_unique);
 }
 
@@ -244,8 +250,8 @@ fn conflict_reports_the_fate_of_every_hunk() {
     )
     .unwrap();
     let conflict = apply(&patch.files[0], b"A\n\tb\nx \nd\n", &PatchOptions::default()).unwrap_err();
-    assert!(matches!(conflict.hunks[0].fate, Fate::AlreadyApplied { line: 1 }));
-    assert!(matches!(conflict.hunks[2].fate, Fate::Applies { line: 4, .. }));
+    assert!(matches!(conflict.hunks[0].fate, HunkResult::AlreadyApplied { line: 1 }));
+    assert!(matches!(conflict.hunks[2].fate, HunkResult::Applies { line: 4, .. }));
     let (_, failure) = conflict.failures().next().unwrap();
     let nearest = failure.nearest.as_ref().unwrap();
     assert_eq!((nearest.line, nearest.differs_at), (2, 3));

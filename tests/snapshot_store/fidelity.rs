@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use lbx::engine::snapshot::Reason;
+use lbx::engine::snapshot::SkipReason;
 
 use crate::place::Place;
 
@@ -115,7 +115,7 @@ fn encoding_that_git_reads_otherwise_stays_out() {
     for encoding in ["KLINGON", "UTF-16LE-BOM", "SHIFT-JIS", "ISO-8859-9", "EUC-KR"] {
         let place = Place::with(&[(".gitattributes", &format!("*.x working-tree-encoding={encoding}\n"))]);
         let reason = &place.put("b.x", "a\0\n\0").left_out[0].reason;
-        assert_eq!(*reason, Reason::Encoding(encoding.into()));
+        assert_eq!(*reason, SkipReason::Encoding(encoding.into()));
         let said = format!("git would convert it from {encoding}, and lbx cannot do that just so");
         assert_eq!(reason.to_string(), said);
     }
@@ -128,7 +128,7 @@ fn filtered_file_is_skipped() {
     place.git(&["config", "filter.lfs.clean", "false"]);
     place.git(&["config", "filter.lfs.required", "true"]);
     let recorded = place.put("a.bin", "large\n");
-    assert_eq!((recorded.id, recorded.left_out[0].reason.clone()), (None, Reason::Filter("lfs".into())));
+    assert_eq!((recorded.id, recorded.left_out[0].reason.clone()), (None, SkipReason::Filter("lfs".into())));
     assert!(place.put("a.raw", "x\n").id.is_some());
     place.write("old.bin", "content\n");
     place.change(&["old.bin"], || fs::remove_file(place.path("old.bin")).unwrap());

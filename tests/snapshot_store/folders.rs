@@ -4,12 +4,12 @@ use std::fs;
 use std::os::fd::AsFd as _;
 use std::time::{Duration, SystemTime};
 
-use lbx::engine::snapshot::{CommitInfo, FolderChange, Reason, Recorded};
+use lbx::engine::snapshot::{CommitInfo, FolderChange, RecordResult, SkipReason};
 
 use crate::place::Place;
 
 /// Records that the folder now at `now` was renamed.
-fn moved(place: &Place, now: &str, before: Option<&str>, after: Option<&str>) -> Recorded {
+fn moved(place: &Place, now: &str, before: Option<&str>, after: Option<&str>) -> RecordResult {
     let folder = fs::File::open(place.path(now)).unwrap();
     let folder = FolderChange {
         folder: folder.as_fd(),
@@ -77,7 +77,10 @@ fn moved_directory_is_one_commit_after_its_uncommitted_files() {
     assert_eq!(place.git(&["show", &format!("{external}:shop/a.txt")]), "a, uncommitted");
     assert_eq!(place.git(&["show", &format!("{external}:shop/cache/c.txt")]), "c");
     assert!(
-        recorded.left_out.iter().any(|it| it.path == "elsewhere/cache/c.txt" && it.reason == Reason::Ignored)
+        recorded
+            .left_out
+            .iter()
+            .any(|it| it.path == "elsewhere/cache/c.txt" && it.reason == SkipReason::Ignored)
     );
     must_contain_no_ignored_file(&place);
 }
@@ -124,7 +127,7 @@ fn moved_directory_skips_fifos_and_nested_repositories() {
     let reasons: Vec<_> = recorded.left_out.into_iter().map(|it| it.reason).collect();
     assert_eq!(
         reasons,
-        [Reason::NestedRepository("new/inner".into()), Reason::Rules("new/odd/.gitignore".into())]
+        [SkipReason::NestedRepository("new/inner".into()), SkipReason::Rules("new/odd/.gitignore".into())]
     );
     must_contain_no_ignored_file(&place);
 }

@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, SystemTime};
 
 use lbx::engine::snapshot::{
-    self, BRANCH_DEFAULT, CommitInfo, FileChange, FileState, Recorded, SnapshotError, Store,
+    self, BRANCH_DEFAULT, CommitInfo, FileChange, FileState, RecordResult, SnapshotError, Store,
 };
 use lbx::engine::workspace::stat_cache;
 use tempfile::TempDir;
@@ -139,21 +139,25 @@ impl Place {
         &self,
         scan: &snapshot::Scan<'_>,
         control: &lbx::control::Control,
-    ) -> Result<Recorded, SnapshotError> {
+    ) -> Result<RecordResult, SnapshotError> {
         self.open().scan(scan, control)
     }
 
     /// Runs `work` on the work tree and records its changes to `paths`.
-    pub fn change(&self, paths: &[&str], work: impl FnOnce()) -> Recorded {
+    pub fn change(&self, paths: &[&str], work: impl FnOnce()) -> RecordResult {
         self.try_change(paths, work).unwrap()
     }
 
-    pub fn try_change(&self, paths: &[&str], work: impl FnOnce()) -> Result<Recorded, SnapshotError> {
+    pub fn try_change(&self, paths: &[&str], work: impl FnOnce()) -> Result<RecordResult, SnapshotError> {
         let paths: Vec<&[u8]> = paths.iter().map(|path| path.as_bytes()).collect();
         self.try_change_bytes(&paths, work)
     }
 
-    pub fn try_change_bytes(&self, paths: &[&[u8]], work: impl FnOnce()) -> Result<Recorded, SnapshotError> {
+    pub fn try_change_bytes(
+        &self,
+        paths: &[&[u8]],
+        work: impl FnOnce(),
+    ) -> Result<RecordResult, SnapshotError> {
         let look = |path: &&[u8]| Kept::at(&self.root.join(OsStr::from_bytes(path)));
         let before: Vec<_> = paths.iter().map(look).collect();
         work();
@@ -172,7 +176,7 @@ impl Place {
     }
 
     /// Writes one file and records it.
-    pub fn put(&self, path: &str, text: impl AsRef<[u8]>) -> Recorded {
+    pub fn put(&self, path: &str, text: impl AsRef<[u8]>) -> RecordResult {
         self.change(&[path], || self.write(path, text))
     }
 
@@ -247,7 +251,7 @@ pub fn record(
     store: &mut Store,
     subject: &str,
     files: Vec<FileChange<'_>>,
-) -> Result<Recorded, SnapshotError> {
+) -> Result<RecordResult, SnapshotError> {
     store.record(&CommitInfo {
         subject: subject.to_owned(),
         why: Some("because"),

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-use lbx::engine::snapshot::{FileChange, FileState, Reason};
+use lbx::engine::snapshot::{FileChange, FileState, SkipReason};
 use lbx::limits::SNAPSHOT_FILE_BYTES_MAX;
 
 use crate::place::{Place, record};
@@ -162,10 +162,10 @@ fn names_that_git_rejects_are_skipped() {
         let files = vec![FileChange { path, before: None, after: text }];
         let recorded = record(&mut place.open(), "write: x", files).unwrap();
         assert_eq!(recorded.id, None, "{path:?}");
-        assert_eq!(recorded.left_out[0].reason, Reason::Name, "{path:?}");
+        assert_eq!(recorded.left_out[0].reason, SkipReason::Name, "{path:?}");
     }
     let files = vec![FileChange { path: b".gitmodules", before: None, after: link }];
-    assert_eq!(record(&mut place.open(), "x", files).unwrap().left_out[0].reason, Reason::Name);
+    assert_eq!(record(&mut place.open(), "x", files).unwrap().left_out[0].reason, SkipReason::Name);
     place.fsck();
 }
 
@@ -179,7 +179,7 @@ fn oversized_file_is_skipped_and_reported() {
     });
     assert_eq!(
         recorded.left_out[0].reason,
-        Reason::TooLarge { size_bytes: size, bytes_max: SNAPSHOT_FILE_BYTES_MAX }
+        SkipReason::TooLarge { size_bytes: size, bytes_max: SNAPSHOT_FILE_BYTES_MAX }
     );
     assert_eq!((place.shown("big"), place.shown("other")), ("small".into(), "y".into()));
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use lbx::engine::snapshot::Reason;
+use lbx::engine::snapshot::SkipReason;
 
 use crate::place::Place;
 
@@ -26,7 +26,7 @@ fn ignored_files_are_never_recorded() {
     ] {
         let recorded = place.put(path, "hidden\n");
         assert_eq!(recorded.id, None, "{path}");
-        assert_eq!(recorded.left_out[0].reason, Reason::Ignored, "{path}");
+        assert_eq!(recorded.left_out[0].reason, SkipReason::Ignored, "{path}");
         let recorded = place.change(&[path], || fs::remove_file(place.path(path)).unwrap());
         assert_eq!(recorded.id, None, "{path}");
     }
@@ -75,7 +75,7 @@ fn tracked_file_is_recorded_though_ignored() {
 fn lbx_directory_is_never_recorded() {
     let place = Place::with(&[("a", "a")]);
     let recorded = place.put("sub/.lbx/x", "x\n");
-    assert_eq!(recorded.left_out[0].reason, Reason::Name);
+    assert_eq!(recorded.left_out[0].reason, SkipReason::Name);
 }
 
 #[test]
@@ -83,14 +83,14 @@ fn files_of_nested_repositories_are_skipped() {
     let place = Place::with(&[("a", "a")]);
     place.git(&["init", "-q", "inner"]);
     let recorded = place.put("inner/x/y.txt", "y\n");
-    assert_eq!(recorded.left_out[0].reason, Reason::NestedRepository("inner".into()));
+    assert_eq!(recorded.left_out[0].reason, SkipReason::NestedRepository("inner".into()));
     let module = Place::with(&[("m", "m")]);
     let url = module.root.to_str().unwrap();
     place.git(&["-c", "protocol.file.allow=always", "submodule", "add", "-q", url, "mod"]);
     place.git(&["commit", "-q", "-m", "module"]);
     fs::remove_file(place.path("mod/.git")).unwrap();
     let recorded = place.put("mod/m", "changed\n");
-    assert_eq!(recorded.left_out[0].reason, Reason::NestedRepository("mod".into()));
+    assert_eq!(recorded.left_out[0].reason, SkipReason::NestedRepository("mod".into()));
 }
 
 #[test]
@@ -100,5 +100,5 @@ fn fifo_as_gitignore_does_not_block_a_change() {
     let made = std::process::Command::new("mkfifo").arg(place.path("sub/.gitignore")).status().unwrap();
     assert!(made.success());
     let recorded = place.put("sub/x", "x\n");
-    assert_eq!(recorded.left_out[0].reason, Reason::Rules("sub/.gitignore".into()));
+    assert_eq!(recorded.left_out[0].reason, SkipReason::Rules("sub/.gitignore".into()));
 }

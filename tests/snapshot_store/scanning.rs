@@ -6,15 +6,15 @@ use std::thread::sleep;
 use std::time::{Duration, SystemTime};
 
 use lbx::control::Control;
-use lbx::engine::snapshot::{Bounds, Reason, Recorded, Scan, SnapshotError};
+use lbx::engine::snapshot::{RecordResult, Scan, ScanBounds, SkipReason, SnapshotError};
 
 use crate::place::Place;
 
-pub fn scan(place: &Place) -> Result<Recorded, SnapshotError> {
+pub fn scan(place: &Place) -> Result<RecordResult, SnapshotError> {
     scan_as(place, Some("bash: make"), &Control::default())
 }
 
-fn scan_as(place: &Place, subject: Option<&str>, control: &Control) -> Result<Recorded, SnapshotError> {
+fn scan_as(place: &Place, subject: Option<&str>, control: &Control) -> Result<RecordResult, SnapshotError> {
     let scan = Scan {
         subject: subject.map(str::to_owned),
         why: None,
@@ -22,7 +22,7 @@ fn scan_as(place: &Place, subject: Option<&str>, control: &Control) -> Result<Re
         tool: "bash",
         seq: 4,
         time: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
-        bounds: Bounds::FULL,
+        bounds: ScanBounds::FULL,
         survey: None,
         only: None,
     };
@@ -102,7 +102,7 @@ fn scan_records_all_changes_in_one_commit() {
 #[test]
 fn scan_of_a_clean_work_tree_makes_no_commit() {
     let place = busy();
-    assert_eq!(scan(&place).unwrap(), Recorded::default());
+    assert_eq!(scan(&place).unwrap(), RecordResult::default());
     assert!(!place.try_git(&["rev-parse", "--verify", "lbx-snapshots"]).status.success());
 }
 
@@ -192,7 +192,7 @@ fn scan_reports_nested_repositories() {
     place.git(&["init", "-q", "inner"]);
     place.write("inner/x", "x\n");
     let recorded = scan(&place).unwrap();
-    assert_eq!(recorded.left_out[0].reason, Reason::NestedRepository("inner".into()));
+    assert_eq!(recorded.left_out[0].reason, SkipReason::NestedRepository("inner".into()));
     assert_eq!(recorded.id, None);
 }
 
@@ -272,8 +272,8 @@ fn scan_keeps_filtered_files_as_in_head() {
     place.git(&["config", "filter.lfs.process", "false"]);
     fs::write(place.path("a.bin"), "content\n").unwrap();
     sleep(Duration::from_millis(50)); // so that its time proves something
-    assert_eq!(scan(&place).unwrap().left_out[0].reason, Reason::Filter("lfs".into()));
-    assert_eq!(scan(&place).unwrap(), Recorded::default()); // said once
+    assert_eq!(scan(&place).unwrap().left_out[0].reason, SkipReason::Filter("lfs".into()));
+    assert_eq!(scan(&place).unwrap(), RecordResult::default()); // said once
     let id = {
         fs::write(place.home.join("pointer"), "pointer 2\n").unwrap();
         place.git(&["hash-object", "-w", "--no-filters", place.home.join("pointer").to_str().unwrap()])

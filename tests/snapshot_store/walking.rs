@@ -6,7 +6,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use lbx::engine::snapshot::Reason;
+use lbx::engine::snapshot::SkipReason;
 
 use crate::place::Place;
 use crate::scanning::{scan, tip_tree, wanted_tree};
@@ -113,7 +113,7 @@ fn ignore_rules_outside_a_sparse_checkout_still_apply() {
     assert!(!place.path("out").exists());
     place.write("out/x.key", "secret\n");
     place.write("out/new", "new\n");
-    assert_eq!(place.put("out/y.key", "secret\n").left_out[0].reason, Reason::Ignored);
+    assert_eq!(place.put("out/y.key", "secret\n").left_out[0].reason, SkipReason::Ignored);
     scan(&place).unwrap();
     assert_eq!(place.listed(), ["in/a", "out/.gitignore", "out/b", "out/new"]);
 }
@@ -132,7 +132,7 @@ fn fifo_as_gitignore_does_not_block_a_scan() {
     let recorded = scan(&place).unwrap();
     let mut reasons: Vec<_> = recorded.left_out.iter().map(|it| (it.path.as_str(), &it.reason)).collect();
     reasons.sort_by_key(|(path, _)| *path);
-    let rule = |path: &str| Reason::Rules(format!("{path}/.gitignore"));
+    let rule = |path: &str| SkipReason::Rules(format!("{path}/.gitignore"));
     assert_eq!(reasons, [("t", &rule("t")), ("u", &rule("u")), ("v/w", &rule("v/w"))]);
     assert_eq!(place.listed(), ["a", "b", "t/x"]);
 }

@@ -18,8 +18,8 @@ use crate::error::{Error, ErrorKind};
 use crate::text::lines;
 use crate::tools::{edit, ls, mkdir, r#move, read, write};
 use texts::{
-    Listed, Node, PathRequest, collated, edit_diff, file_facts, file_uri, first_lines, last_lines, mime_of,
-    must_have_parent, no_entry, said, size_text, worded,
+    DirectoryEntry, Node, PathRequest, collation_key, edit_diff, file_facts, file_uri, first_lines,
+    last_lines, mime_of, must_have_parent, no_entry, reference_error, size_text, text_output,
 };
 
 /// Dialect `mcp-filesystem`.
@@ -89,9 +89,10 @@ pub const FILESYSTEM: Dialect = Dialect {
 };
 
 /// Returns the whole text of a file.
-fn whole(lbx: &mut LbxClient<'_>, path: &str) -> Result<String, Error> {
+fn read_whole_text(lbx: &mut LbxClient<'_>, path: &str) -> Result<String, Error> {
     let data = lbx.call::<read::Read>(json!({ "path": path, "limit": 0, "max_bytes": 0 }));
-    data.map(|data| text(&data, "content").to_owned()).map_err(|error| worded(lbx, path, "open", error))
+    data.map(|data| text(&data, "content").to_owned())
+        .map_err(|error| reference_error(lbx, path, "open", error))
 }
 
 /// Reads a text file, all of it or its first or last lines.
@@ -114,21 +115,21 @@ pub fn read_text(lbx: &mut LbxClient<'_>, request: ReadTextRequest) -> Result<To
             let words = "Cannot specify both head and tail parameters simultaneously";
             return Err(refused(ErrorKind::InvalidRequest, path, words.to_owned()));
         }
-        (None, None) => return whole(lbx, path).map(said),
+        (None, None) => return read_whole_text(lbx, path).map(text_output),
         (Some(lines), None) => json!({ "path": path, "offset": 0, "limit": lines, "max_bytes": 0 }),
         (None, Some(lines)) => {
             let lines = i64::try_from(lines).unwrap_or(i64::MAX);
             json!({ "path": path, "offset": -lines, "limit": 0, "max_bytes": 0 })
         }
     };
-    let data = lbx.call::<read::Read>(asked).map_err(|error| worded(lbx, path, "open", error))?;
+    let data = lbx.call::<read::Read>(asked).map_err(|error| reference_error(lbx, path, "open", error))?;
     let content = text(&data, "content");
-    let Some(lines) = tail else { return Ok(said(first_lines(content))) };
+    let Some(lines) = tail else { return Ok(text_output(first_lines(content))) };
     let last = last_lines(content, lines);
     // The family counts the end of the file after a final line ending as a line.
     let left_out = lines::count(content.as_bytes()) - lines::count(last.as_bytes());
     lbx.shows_only(number(&data, "start_line") + left_out, u64::MAX);
-    Ok(said(last))
+    Ok(text_output(last))
 }
 
 /// Runs `read_media_file`.
@@ -136,7 +137,7 @@ pub fn read_media_file(
     lbx: &mut LbxClient<'_>,
     PathRequest { path }: PathRequest,
 ) -> Result<ToolOutput, Error> {
-    let base64 = lbx.base64_of(&path).map_err(|error| worded(lbx, &path, "open", error))?;
+    let base64 = lbx.base64_of(&path).map_err(|error| reference_error(lbx, &path, "open", error))?;
     let uri = file_uri(&lbx.absolute(&path)?);
     let media = Media { mime: mime_of(&path, &base64)?.to_owned(), base64, uri };
     let structured = Some(json!({ "content": [media.as_block()] }));
@@ -158,16 +159,16 @@ pub fn read_multiple_files(
     if request.paths.is_empty() {
         return Err(Error::invalid("paths must name at least one file").detail("field", "paths"));
     }
-    let one = |lbx: &mut LbxClient<'_>, path: &String| match whole(lbx, path) {
+    let one = |lbx: &mut LbxClient<'_>, path: &String| match read_whole_text(lbx, path) {
         Ok(content) => format!("{path}:\n{content}\n"),
         Err(error) => format!("{path}: Error - {}", error.message()),
     };
     let files: Vec<String> = request.paths.iter().map(|path| one(lbx, path)).collect();
-    Ok(said(files.join("\n---\n")))
+    Ok(text_output(files.join("\n---\n")))
 }
 
 /// Returns the entries of a directory, with a flag for directories.
-fn entries(lbx: &mut LbxClient<'_>, path: &str, is_deep: bool) -> Result<Vec<Listed>, Error> {
+fn entries(lbx: &mut LbxClient<'_>, path: &str, is_deep: bool) -> Result<Vec<DirectoryEntry>, Error> {
     match lbx.is_folder(path) {
         Ok(true) => {}
         Ok(false) if lbx.exists(path)? => {
@@ -176,15 +177,15 @@ fn entries(lbx: &mut LbxClient<'_>, path: &str, is_deep: bool) -> Result<Vec<Lis
             return Err(refused(ErrorKind::NotADirectory, path, words));
         }
         Ok(false) => return Err(no_entry(lbx, path, "scandir")),
-        Err(error) => return Err(worded(lbx, path, "scandir", error)),
+        Err(error) => return Err(reference_error(lbx, path, "scandir", error)),
     }
     let asked = json!({ "path": path, "recursive": is_deep, "hidden": true, "no_ignore": true, "limit": 0, "max_bytes": 0 });
-    let data = lbx.call::<ls::Ls>(asked).map_err(|error| worded(lbx, path, "scandir", error))?;
+    let data = lbx.call::<ls::Ls>(asked).map_err(|error| reference_error(lbx, path, "scandir", error))?;
     let (base, top) = (lbx.base()?, lbx.real(path)?);
     let below = |entry: &Value| {
         let full = base.join(text(entry, "path"));
         let below = full.strip_prefix(&top).unwrap_or(&full).to_owned();
-        Listed { below, is_folder: text(entry, "type") == "dir" }
+        DirectoryEntry { below, is_folder: text(entry, "type") == "dir" }
     };
     Ok(list(&data, "entries").iter().map(below).collect())
 }
@@ -193,8 +194,8 @@ fn entries(lbx: &mut LbxClient<'_>, path: &str, is_deep: bool) -> Result<Vec<Lis
 pub fn list_directory(lbx: &mut LbxClient<'_>, request: PathRequest) -> Result<ToolOutput, Error> {
     let entries = entries(lbx, &request.path, false)?;
     let lines: Vec<String> =
-        entries.iter().map(|entry| format!("{} {}", entry.label(), entry.shown())).collect();
-    Ok(said(lines.join("\n")))
+        entries.iter().map(|entry| format!("{} {}", entry.label(), entry.display())).collect();
+    Ok(text_output(lines.join("\n")))
 }
 
 /// Sort order of a list.
@@ -226,8 +227,9 @@ pub fn list_directory_with_sizes(
 ) -> Result<ToolOutput, Error> {
     let top = lbx.absolute(&request.path)?;
     let entries = entries(lbx, &request.path, false)?;
-    let size = |entry: &Listed| lbx.size_of(&top.join(&entry.below).display().to_string()).unwrap_or(0);
-    let mut sized: Vec<(Listed, u64)> = entries
+    let size =
+        |entry: &DirectoryEntry| lbx.size_of(&top.join(&entry.below).display().to_string()).unwrap_or(0);
+    let mut sized: Vec<(DirectoryEntry, u64)> = entries
         .into_iter()
         .map(|entry| {
             let bytes = size(&entry);
@@ -235,12 +237,12 @@ pub fn list_directory_with_sizes(
         })
         .collect();
     match request.sort_by {
-        SortBy::Name => sized.sort_by_cached_key(|(entry, _)| collated(&entry.shown())),
+        SortBy::Name => sized.sort_by_cached_key(|(entry, _)| collation_key(&entry.display())),
         SortBy::Size => sized.sort_by_key(|(_, bytes)| Reverse(*bytes)),
     }
-    let line = |(entry, bytes): &(Listed, u64)| {
+    let line = |(entry, bytes): &(DirectoryEntry, u64)| {
         let size = if entry.is_folder { String::new() } else { format!("{:>10}", size_text(*bytes)) };
-        format!("{} {:<30} {size}", entry.label(), entry.shown())
+        format!("{} {:<30} {size}", entry.label(), entry.display())
     };
     let mut lines: Vec<String> = sized.iter().map(line).collect();
     let files = sized.iter().filter(|(entry, _)| !entry.is_folder);
@@ -248,7 +250,7 @@ pub fn list_directory_with_sizes(
     lines.push(String::new());
     lines.push(format!("Total: {count} files, {} directories", sized.len() - count));
     lines.push(format!("Combined size: {}", size_text(bytes)));
-    Ok(said(lines.join("\n")))
+    Ok(text_output(lines.join("\n")))
 }
 
 /// Shows a directory and its content as JSON.
@@ -277,7 +279,7 @@ pub fn directory_tree(lbx: &mut LbxClient<'_>, request: TreeRequest) -> Result<T
             top.insert(&entry);
         }
     }
-    Ok(said(top.children_as_json()?))
+    Ok(text_output(top.children_as_json()?))
 }
 
 /// Finds files and directories by a glob that their path below the directory must match.
@@ -312,13 +314,14 @@ pub fn search_files(lbx: &mut LbxClient<'_>, request: SearchRequest) -> Result<T
             found.push(shown_path(&top.join(&entry.below)));
         }
     }
-    Ok(said(if found.is_empty() { "No matches found".to_owned() } else { found.join("\n") }))
+    Ok(text_output(if found.is_empty() { "No matches found".to_owned() } else { found.join("\n") }))
 }
 
 /// Runs `get_file_info`.
 pub fn get_file_info(lbx: &mut LbxClient<'_>, request: PathRequest) -> Result<ToolOutput, Error> {
-    let facts = lbx.facts(&request.path).map_err(|error| worded(lbx, &request.path, "stat", error))?;
-    Ok(said(file_facts(&facts)))
+    let facts =
+        lbx.facts(&request.path).map_err(|error| reference_error(lbx, &request.path, "stat", error))?;
+    Ok(text_output(file_facts(&facts)))
 }
 
 /// Lists the directories that these tools may use.
@@ -331,7 +334,7 @@ pub fn list_allowed_directories(
     _request: AllowedRequest,
 ) -> Result<ToolOutput, Error> {
     let root: &Path = &lbx.root()?;
-    Ok(said(format!("Allowed directories:\n{}", root.display())))
+    Ok(text_output(format!("Allowed directories:\n{}", root.display())))
 }
 
 /// Creates a file, or replaces the content of one that was read.
@@ -350,8 +353,8 @@ pub fn write_file(
 ) -> Result<ToolOutput, Error> {
     must_have_parent(lbx, &path, "open")?;
     let asked = json!({ "path": path, "content": content });
-    lbx.call::<write::Write>(asked).map_err(|error| worded(lbx, &path, "open", error))?;
-    Ok(said(format!("Successfully wrote to {path}")))
+    lbx.call::<write::Write>(asked).map_err(|error| reference_error(lbx, &path, "open", error))?;
+    Ok(text_output(format!("Successfully wrote to {path}")))
 }
 
 /// One edit of several.
@@ -383,7 +386,7 @@ pub fn edit_file(
 ) -> Result<ToolOutput, Error> {
     must_have_edits(&edits)?;
     let shown = lbx.absolute(&path)?.display().to_string();
-    let before = lbx.peek(&path).map_err(|error| worded(lbx, &path, "open", error))?;
+    let before = lbx.read_unmarked(&path).map_err(|error| reference_error(lbx, &path, "open", error))?;
     let items: Vec<Value> = edits
         .iter()
         .map(|edit| json!({ "old_string": edit.old_text, "new_string": edit.new_text, "match": "flexible" }))
@@ -396,9 +399,9 @@ pub fn edit_file(
             let old = edit.map_or("", |edit| edit.old_text.as_str());
             refused(ErrorKind::NoMatch, &path, format!("Could not find exact match for edit:\n{old}"))
         }
-        _ => worded(lbx, &path, "open", error),
+        _ => reference_error(lbx, &path, "open", error),
     })?;
-    Ok(said(edit_diff(&shown, &before, text(&data, "diff"))))
+    Ok(text_output(edit_diff(&shown, &before, text(&data, "diff"))))
 }
 
 /// Runs `create_directory`.
@@ -412,9 +415,9 @@ pub fn create_directory(
             let words = format!("EEXIST: file already exists, mkdir '{}'", absolute.display());
             refused(ErrorKind::AlreadyExists, &path, words)
         }
-        _ => worded(lbx, &path, "mkdir", error),
+        _ => reference_error(lbx, &path, "mkdir", error),
     })?;
-    Ok(said(format!("Successfully created directory {path}")))
+    Ok(text_output(format!("Successfully created directory {path}")))
 }
 
 /// Moves or renames a file or directory; never overwrites.
@@ -451,7 +454,7 @@ pub fn move_file(lbx: &mut LbxClient<'_>, request: MoveRequest) -> Result<ToolOu
             }
             ErrorKind::OutsideWorkspace => {
                 let is_source = lbx.exists(&source).is_err();
-                worded(lbx, if is_source { &source } else { &destination }, "rename", error)
+                reference_error(lbx, if is_source { &source } else { &destination }, "rename", error)
             }
             _ if into_itself(lbx) => {
                 let from = lbx.absolute(&source).unwrap_or_default();
@@ -461,5 +464,5 @@ pub fn move_file(lbx: &mut LbxClient<'_>, request: MoveRequest) -> Result<ToolOu
             _ => error,
         }
     })?;
-    Ok(said(format!("Successfully moved {source} to {destination}")))
+    Ok(text_output(format!("Successfully moved {source} to {destination}")))
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use similar::{DiffOp, DiffTag, group_diff_ops};
 
-use crate::dialect::client::{Facts, LbxClient};
+use crate::dialect::client::{FileMetadata, LbxClient};
 use crate::dialect::tool::{ToolOutput, refused};
 use crate::engine::workspace::path::lexical;
 use crate::error::{Error, ErrorKind};
@@ -25,21 +25,21 @@ const CONTEXT: usize = 4;
 const RULE: &str = "===================================================================";
 
 /// Entry of a directory.
-pub struct Listed {
+pub struct DirectoryEntry {
     /// Path relative to the listed directory.
     pub below: PathBuf,
     /// True if it is a directory.
     pub is_folder: bool,
 }
 
-impl Listed {
+impl DirectoryEntry {
     /// Returns the label before the name in a list.
     pub fn label(&self) -> &'static str {
         if self.is_folder { "[DIR]" } else { "[FILE]" }
     }
 
     /// Returns the path for display.
-    pub fn shown(&self) -> String {
+    pub fn display(&self) -> String {
         escaped::name(&self.below.to_string_lossy()).into_owned()
     }
 }
@@ -63,7 +63,7 @@ impl Node {
     }
 
     /// Inserts an entry below this one; does nothing if one of its parent directories is missing.
-    pub fn insert(&mut self, entry: &Listed) {
+    pub fn insert(&mut self, entry: &DirectoryEntry) {
         let mut node = self;
         let mut names = entry.below.iter().map(|name| escaped::name(&name.to_string_lossy()).into_owned());
         let Some(last) = names.next_back() else { return };
@@ -121,7 +121,7 @@ pub fn size_text(bytes: u64) -> String {
 }
 
 /// Returns a key that sorts names almost as `localeCompare` does: signs, digits, letters; case breaks ties.
-pub fn collated(name: &str) -> (Vec<(u8, char)>, String) {
+pub fn collation_key(name: &str) -> (Vec<(u8, char)>, String) {
     let class = |character: char| match character {
         character if character.is_alphabetic() => 2,
         character if character.is_numeric() => 1,
@@ -195,7 +195,7 @@ pub fn file_uri(path: &Path) -> String {
 }
 
 /// Returns the metadata of a file, one fact per line.
-pub fn file_facts(facts: &Facts) -> String {
+pub fn file_facts(facts: &FileMetadata) -> String {
     let lines = [
         format!("size: {}", facts.size),
         format!("created: {}", date(facts.created)),
@@ -278,13 +278,13 @@ pub struct PathRequest {
 }
 
 /// Returns a text in the form of these tools: as a block, and as structured content.
-pub fn said(text: String) -> ToolOutput {
+pub fn text_output(text: String) -> ToolOutput {
     let structured = Some(json!({ "content": text }));
     ToolOutput { text, structured, ..ToolOutput::default() }
 }
 
 /// Converts an error of a native call to the text of the reference server; `call` is the system call that fails there.
-pub fn worded(lbx: &LbxClient<'_>, path: &str, call: &str, error: Error) -> Error {
+pub fn reference_error(lbx: &LbxClient<'_>, path: &str, call: &str, error: Error) -> Error {
     let Ok(absolute) = lbx.absolute(path) else { return error };
     let absolute = lexical(&absolute);
     let absolute = absolute.display();

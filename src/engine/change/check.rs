@@ -14,17 +14,19 @@ use std::path::Path;
 use globset::GlobBuilder;
 
 use super::Change;
-use super::open::Current;
-use super::plan::Planned;
+use super::open::LockedFile;
+use super::plan::FilePlan;
 use crate::engine::history::replay::Piece;
 use crate::engine::store::state::path_in;
 use crate::engine::store::trash;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::protect::{HEAD, HEAD_BYTES_READ, Head, PARTS, head_at, is_repository_with};
+use crate::engine::workspace::protect::{
+    HEAD, HEAD_BYTES_READ, HeadFile, PARTS, head_at, is_repository_with,
+};
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 use crate::limits::ATTRIBUTES_BYTES_MAX;
-use crate::text::content::{Content, Start, looks_binary};
+use crate::text::content::{Content, EncodingGuess, looks_binary};
 use crate::text::escaped;
 use crate::text::lines::LineEnding;
 
@@ -43,7 +45,7 @@ impl Change<'_> {
         let result = ResultTree::of(self);
         for (folder, spelled) in result.candidates() {
             if result.is_repository(&folder, &spelled) {
-                return Err(makes_repository(&self.engine.workspace.shown(&folder)));
+                return Err(makes_repository(&self.engine.workspace.display(&folder)));
             }
         }
         result.links().try_for_each(|link| self.must_be_free_below(link))
@@ -61,7 +63,7 @@ impl Change<'_> {
 
     /// Fails for a canonical path that no tool writes, or that the policy protects.
     fn must_be_writable_at(&self, path: &WorkspacePath) -> Result<(), Error> {
-        let shown = self.engine.workspace.shown(path);
+        let shown = self.engine.workspace.display(path);
         self.protection.check(&self.engine.workspace, path, &shown)?;
         self.must_be_unprotected(path, None, &shown)
     }
@@ -77,7 +79,7 @@ impl Change<'_> {
         match by_name.or_else(|| self.protected_links().protects_below(link)) {
             None => Ok(()),
             Some(why) => {
-                let shown = workspace.shown(link);
+                let shown = workspace.display(link);
                 let message =
                     format!("{shown} cannot be a symlink, since what lies below it is protected: {why}");
                 Err(Error::new(ErrorKind::ProtectedPath, message)
@@ -103,7 +105,7 @@ struct ResultTree<'c> {
     /// Workspace.
     workspace: &'c Workspace,
     /// Files to write, by path.
-    puts: BTreeMap<&'c WorkspacePath, &'c Planned>,
+    puts: BTreeMap<&'c WorkspacePath, &'c FilePlan>,
     /// Files to remove.
     removed: BTreeSet<WorkspacePath>,
     /// Entries to rename.
@@ -133,7 +135,7 @@ impl<'c> ResultTree<'c> {
     }
 
     /// Returns every new path.
-    fn appearing(&self) -> impl Iterator<Item = &WorkspacePath> {
+    fn new_paths(&self) -> impl Iterator<Item = &WorkspacePath> {
         let moved = self.moves.iter().map(|moved| &moved.at).filter(|at| !at.is_within(&self.trash));
         self.puts.keys().copied().chain(moved).chain(&self.folders)
     }
@@ -141,7 +143,7 @@ impl<'c> ResultTree<'c> {
     /// Returns the folders that get a part of a repository, in any letter case.
     fn candidates(&self) -> Candidates {
         let mut candidates = Candidates::new();
-        for path in self.appearing() {
+        for path in self.new_paths() {
             for (depth, name) in path.components().enumerate() {
                 if PARTS.iter().any(|part| name.eq_ignore_ascii_case(part)) {
                     let folder =
@@ -160,13 +162,13 @@ impl<'c> ResultTree<'c> {
             let names = others.map(OsString::as_os_str).chain([OsStr::new(part)]);
             names.map(|name| folder.join(name)).collect::<Vec<_>>()
         };
-        let stands = |part: &str| at(part).iter().any(|path| self.stands(path));
+        let stands = |part: &str| at(part).iter().any(|path| self.will_exist(path));
         at(HEAD).iter().any(|path| is_repository_with(&self.head_at(path), stands))
     }
 
     /// Returns true if the path will exist.
-    fn stands(&self, path: &WorkspacePath) -> bool {
-        self.appearing().any(|appearing| appearing.is_within(path))
+    fn will_exist(&self, path: &WorkspacePath) -> bool {
+        self.new_paths().any(|appearing| appearing.is_within(path))
             || self.on_disk(path).is_some_and(|real| {
                 let root = self.workspace.root_fd();
                 fs::stat_beneath(root, &real).is_ok()
@@ -185,22 +187,22 @@ impl<'c> ResultTree<'c> {
     }
 
     /// Returns the bytes that git would read at a path.
-    fn head_at(&self, path: &WorkspacePath) -> Head {
+    fn head_at(&self, path: &WorkspacePath) -> HeadFile {
         if let Some(file) = self.puts.get(path) {
             let bytes = file.after.iter().flat_map(|after| after.bytes.iter().take(HEAD_BYTES_READ));
             let bytes = bytes.copied().collect();
-            return if is_link(file) { Head::Link(bytes) } else { Head::File(bytes) };
+            return if is_link(file) { HeadFile::Link(bytes) } else { HeadFile::File(bytes) };
         }
         let Some(real) = self.on_disk(path) else {
-            return Head::Absent;
+            return HeadFile::Absent;
         };
         let Some(name) = real.name().map(OsStr::to_owned) else {
-            return Head::Absent;
+            return HeadFile::Absent;
         };
         match self.workspace.find_folder(&real.parent().unwrap_or_default()) {
             Ok(Some(folder)) => head_at(folder.as_fd(), &name),
-            Ok(None) => Head::Absent,
-            Err(_) => Head::Unknown,
+            Ok(None) => HeadFile::Absent,
+            Err(_) => HeadFile::Unknown,
         }
     }
 
@@ -217,7 +219,7 @@ impl<'c> ResultTree<'c> {
 }
 
 /// Returns true if a symlink is written.
-fn is_link(file: &Planned) -> bool {
+fn is_link(file: &FilePlan) -> bool {
     let origin = file.origin.as_ref().map(|origin| fs::recorded_mode(&origin.original.stat));
     let kept = || origin.or_else(|| file.seen.current.mode());
     file.after.as_ref().and_then(|after| after.mode).or_else(kept).is_some_and(fs::is_symlink_mode)
@@ -228,9 +230,11 @@ const CHARACTERS_NAMED: usize = 4;
 
 impl Change<'_> {
     /// Warns about parts of a new text that its writer may not have intended.
-    pub(super) fn warn_of_misfit(&mut self, current: &Current, bytes: &[u8]) {
+    pub(super) fn warn_of_misfit(&mut self, current: &LockedFile, bytes: &[u8]) {
         let old = current.exists().then(|| current.bytes());
-        if current.is_symlink() || matches!(Start::of(bytes), Start::Utf16(_) | Start::Utf32) {
+        if current.is_symlink()
+            || matches!(EncodingGuess::of(bytes), EncodingGuess::Utf16(_) | EncodingGuess::Utf32)
+        {
             return;
         }
         // A binary file may hold any characters.
@@ -239,7 +243,7 @@ impl Change<'_> {
         if is_binary {
             return;
         }
-        let shown = current.place().shown().to_owned();
+        let shown = current.place().display().to_owned();
         let body = Content::of(bytes, None).map(|view| view.body).unwrap_or_default();
         let found = escaped::odd_characters(old.unwrap_or_default(), &body, CHARACTERS_NAMED);
         for odd in &found {
@@ -286,7 +290,7 @@ impl Change<'_> {
                 let Some(text) = self.rules_at(&rules) else { continue };
                 let inner = path.rebased(&at, &WorkspacePath::root());
                 if let Some(ending) = ending_in(&text, inner.as_path()) {
-                    return Some((ending, self.engine.workspace.shown(&rules)));
+                    return Some((ending, self.engine.workspace.display(&rules)));
                 }
             }
             folder = at.parent();

@@ -8,17 +8,17 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::executor::{Executor, Seen, changed_meanwhile};
-use super::folders::Ways;
+use super::executor::{Executor, ReadStats, changed_meanwhile};
+use super::folders::ParentFolders;
 use super::kept_for_forks::keep_before;
 use super::locks::StepsTurn;
-use super::moves::AboutToMove;
-use super::open::Current;
-use super::plan::{Intent, Planned, plan};
-use super::prepared::{Prepared, ToWrite};
-use super::record::{self, StandingChange};
+use super::moves::MoveCandidates;
+use super::open::LockedFile;
+use super::plan::{FilePlan, Intent, plan};
+use super::prepared::{FilesToWrite, PreparedChange};
+use super::record::{self, AppliedChange};
 use super::shown_lines::ReadRecords;
-use super::staging::Stage;
+use super::staging::StagingFolder;
 use super::{Change, recover, without_rename};
 use crate::engine::journal::progress::contradiction;
 use crate::engine::journal::steps::{Location, Step};
@@ -63,7 +63,7 @@ impl Change<'_> {
         }
         if self.dry_run {
             // A file that is in the way of a new folder fails the change.
-            self.ways()?;
+            self.parent_folders()?;
             self.preview();
             return Ok(());
         }
@@ -81,7 +81,7 @@ impl Change<'_> {
             // lbx's own folder, which is not a step of the change.
             state.folder(trash::FOLDER)?;
         }
-        let ways = self.ways()?;
+        let ways = self.parent_folders()?;
         self.make_room_for(self.files.len() + self.moves.len());
         self.must_move_what_was_seen()?;
         if self.session.seq == 0 {
@@ -92,8 +92,8 @@ impl Change<'_> {
             // Encrypted folders and those of other project quotas refuse renames within one mount.
             Err(error) if error.errno() == Some(Errno::XDEV) && !error.is_applied() && self.moves_apart() => {
                 self.stays_in_folders = true;
-                self.look_again()?;
-                let ways = self.ways()?;
+                self.check_files_again()?;
+                let ways = self.parent_folders()?;
                 self.apply(&state, ways)?
             }
             applied => applied?,
@@ -114,7 +114,7 @@ impl Change<'_> {
         let Some(text) = &mut self.engine.preview else { return };
         for file in &self.files {
             let current = &file.seen.current;
-            let (shown, old) = (current.place.shown(), current.exists().then(|| current.bytes()));
+            let (shown, old) = (current.place.display(), current.exists().then(|| current.bytes()));
             let new = file.after.as_ref().map(|after| &after.bytes[..]);
             if [old, new].into_iter().flatten().any(looks_binary) {
                 text.extend([shown, " is binary: its diff is not shown\n"]);
@@ -138,17 +138,17 @@ impl Change<'_> {
     }
 
     /// Examines the files again: those whose steps were taken back are the old ones by their bytes alone.
-    fn look_again(&mut self) -> Result<(), Error> {
-        let look = |file: &Planned| {
+    fn check_files_again(&mut self) -> Result<(), Error> {
+        let look = |file: &FilePlan| {
             let old = file.seen.current.original.as_ref();
-            old.map(|old| self.look_beneath(&old.path)).transpose()
+            old.map(|old| self.open_canonical(&old.path)).transpose()
         };
-        let found = self.files.iter().map(look).collect::<Result<Vec<Option<Current>>, Error>>()?;
+        let found = self.files.iter().map(look).collect::<Result<Vec<Option<LockedFile>>, Error>>()?;
         for (file, now) in self.files.iter_mut().zip(found) {
             let current = &mut file.seen.current;
             let Some(now) = now else { continue };
             if now.sha256 != current.sha256 || now.mode() != current.mode() {
-                return Err(changed_meanwhile(current.place.shown()));
+                return Err(changed_meanwhile(current.place.display()));
             }
             current.original = now.original;
         }
@@ -156,10 +156,10 @@ impl Change<'_> {
     }
 
     /// Prepares the change and takes its steps, or leaves everything as it was; also returns the read marks after it.
-    fn apply(&mut self, state: &State, ways: Ways) -> Result<(Prepared, ReadRecords), Error> {
-        let mut prepared = Prepared::default();
+    fn apply(&mut self, state: &State, ways: ParentFolders) -> Result<(PreparedChange, ReadRecords), Error> {
+        let mut prepared = PreparedChange::default();
         let outcome =
-            self.prepare(state, ways, &mut prepared).and_then(|()| self.put_in_force(state, &mut prepared));
+            self.prepare(state, ways, &mut prepared).and_then(|()| self.publish(state, &mut prepared));
         if let Err(error) = outcome {
             prepared.discard();
             let executor = Executor { workspace: &self.engine.workspace, state };
@@ -210,7 +210,7 @@ impl Change<'_> {
     /// Takes the steps; if one fails, takes back those before it.
     fn carry_out(&mut self, state: &State) -> Result<(), Error> {
         let executor = Executor { workspace: &self.engine.workspace, state };
-        let seen = Seen { looks: self.looks(), done: Cell::new(0) };
+        let seen = ReadStats { looks: self.looks(), done: Cell::new(0) };
         let Err(error) = executor.carry_out(&self.entry, 0, &seen) else { return Ok(()) };
         // The present files cannot show how far this change got, but this call knows it.
         let is_others = error.kind() == ErrorKind::StaleFile;
@@ -226,7 +226,7 @@ impl Change<'_> {
 
     /// Returns the stats of the files that are replaced or removed, from when they were read.
     fn looks(&self) -> HashMap<Location, Stat> {
-        let of = |file: &Planned| {
+        let of = |file: &FilePlan| {
             let original = file.seen.current.original.as_ref()?;
             Some((self.location(file.seen.current.place.path()), original.stat))
         };
@@ -240,7 +240,7 @@ impl Change<'_> {
             return Ok(());
         }
         let Some(file) = self.files.iter().find(|file| file.has_several_names()) else { return Ok(()) };
-        let shown = file.seen.current.place.shown();
+        let shown = file.seen.current.place.display();
         let source = self.engine.policy().source_of(Key::HardLinks);
         let message = format!(
             "{shown} has several hard links, and the policy refuses to change such a file (hard_links = \"refuse\", {source})"
@@ -251,7 +251,12 @@ impl Change<'_> {
     }
 
     /// Writes backups and new bytes to temporary files, and plans the steps.
-    fn prepare(&mut self, state: &State, ways: Ways, prepared: &mut Prepared) -> Result<(), Error> {
+    fn prepare(
+        &mut self,
+        state: &State,
+        ways: ParentFolders,
+        prepared: &mut PreparedChange,
+    ) -> Result<(), Error> {
         self.write_aside(state, &ways, prepared)?;
         self.copy_across(state, &ways)?;
         let mut intent = self.intent(prepared);
@@ -279,14 +284,14 @@ impl Change<'_> {
     /// Writes the snapshot of the change to temporary files, so that one wave of syncs serves both. Skips cases that
     /// are done after the change: large files, whose compression can overlap with the disk's work; moved folders, which
     /// are read at their new paths; and rule files, which must count with their new content.
-    fn prepare_snapshot(&self, state: &State, prepared: &mut Prepared) {
-        if self.files.iter().any(|file| is_large(file) || holds_rules(file)) {
+    fn prepare_snapshot(&self, state: &State, prepared: &mut PreparedChange) {
+        if self.files.iter().any(|file| is_large(file) || is_rule_file(file)) {
             return;
         }
         let moved = if self.moves.is_empty() {
             None
         } else if self.files.is_empty() && self.entry.modes.is_empty() {
-            let Some(moved) = AboutToMove::of(&self.engine.workspace, state, &self.moves) else { return };
+            let Some(moved) = MoveCandidates::of(&self.engine.workspace, state, &self.moves) else { return };
             Some(moved)
         } else {
             return;
@@ -296,18 +301,18 @@ impl Change<'_> {
             Some(moved) => moved.for_snapshot.files_with(files),
             None => files,
         };
-        let record = StandingChange { entry: &self.entry, files, folders: Vec::new(), blobs: &[] };
+        let record = AppliedChange { entry: &self.entry, files, folders: Vec::new(), blobs: &[] };
         prepared.snapshot = record::prepare(self.engine, &record);
         prepared.about_to_move = moved.map(|moved| moved.read).unwrap_or_default();
     }
 
     /// Returns the target state of the files.
-    fn intent(&self, prepared: &Prepared) -> Intent {
+    fn intent(&self, prepared: &PreparedChange) -> Intent {
         let mut intent = Intent::default();
         for (number, file) in self.files.iter().enumerate() {
             let at = self.location(file.seen.current.place.path());
             let staged = prepared.staged_files.staged.get(&number);
-            let before = before_of(&self.engine.workspace, &file.seen.current, staged.is_none());
+            let before = version_before(&self.engine.workspace, &file.seen.current, staged.is_none());
             match (file.after.as_ref().zip(staged), before) {
                 (Some((after, staged)), before) => intent.files.push(Step::Put {
                     at,
@@ -329,10 +334,15 @@ impl Change<'_> {
     }
 
     /// Writes backups, new bytes and the snapshot to temporary files; for many files, makes the snapshot in parallel.
-    fn write_aside(&self, state: &State, ways: &Ways, prepared: &mut Prepared) -> Result<(), Error> {
+    fn write_aside(
+        &self,
+        state: &State,
+        ways: &ParentFolders,
+        prepared: &mut PreparedChange,
+    ) -> Result<(), Error> {
         let (workspace, files, kept) = (&self.engine.workspace, &*self.files, &*self.kept);
         let (id, mounts, is_beside) = (&*self.entry.id, &self.mounts, self.stays_in_folders);
-        let to_write = ToWrite { workspace, state, id, files, kept, ways, mounts, is_beside };
+        let to_write = FilesToWrite { workspace, state, id, files, kept, ways, mounts, is_beside };
         let (aside, outcome) = if to_write.is_many() {
             std::thread::scope(|scope| {
                 let thread = other_cpu::spawn_scoped(scope, || to_write.write());
@@ -356,13 +366,13 @@ impl Change<'_> {
     fn prepare_descriptions(
         &self,
         state: &State,
-        prepared: &mut Prepared,
+        prepared: &mut PreparedChange,
         intent: &mut Intent,
     ) -> Result<(), Error> {
         if self.described.is_empty() {
             return Ok(());
         }
-        let stage = Stage::new(&self.engine.workspace, state, &self.entry.id)?;
+        let stage = StagingFolder::new(&self.engine.workspace, state, &self.entry.id)?;
         for (number, (entry, _)) in self.described.iter().enumerate() {
             let bytes = entry.to_bytes()?;
             let staged = stage.write_own(&format!("trash-{number}"), &bytes)?;
@@ -383,14 +393,14 @@ impl Change<'_> {
 
     /// Makes everything prepared durable in one wave of syncs, then publishes the journal entry, once every earlier
     /// change is closed.
-    fn put_in_force(&mut self, state: &State, prepared: &mut Prepared) -> Result<(), Error> {
+    fn publish(&mut self, state: &State, prepared: &mut PreparedChange) -> Result<(), Error> {
         let is_small = !self.files.iter().any(is_large);
         if self.engine.policy().is_durable() {
             prepared.sync(state, is_small)?;
         }
         self.wait_for_turn(state)?;
         self.must_be_unchanged()?;
-        if !AboutToMove::is_as_read(&self.engine.workspace, &prepared.about_to_move) {
+        if !MoveCandidates::is_as_read(&self.engine.workspace, &prepared.about_to_move) {
             // The moved file has other bytes now: its snapshot is made after the move.
             prepared.snapshot = None;
         }
@@ -403,7 +413,7 @@ impl Change<'_> {
     /// Fails if a file has changed since it was read, which means that another program is writing.
     fn must_be_unchanged(&self) -> Result<(), Error> {
         let root = self.engine.workspace.root_fd();
-        let mut folders = fs::LastFolder::default();
+        let mut folders = fs::FolderCache::default();
         for file in &self.files {
             let current = &file.seen.current;
             let Some(original) = &current.original else {
@@ -413,7 +423,7 @@ impl Change<'_> {
             let folder = folders
                 .get(path.parent().unwrap_or_default(), |folder| fs::open_beneath(root, folder, fs::HANDLE));
             let now = folder.and_then(|folder| fs::stat_at(folder, path.name().unwrap_or_default()));
-            let shown = current.place.shown();
+            let shown = current.place.display();
             let same = match now {
                 Ok(now) => fs::is_unchanged(&original.stat, &now),
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => false,
@@ -429,11 +439,13 @@ impl Change<'_> {
     /// Returns the error after a failed rename. Rolls the change back; or, if others have changed its files meanwhile,
     /// sets it aside; or leaves it to the next call.
     fn after_failure(&mut self, state: &State, error: Error) -> Error {
-        if recover::take_back(Executor { workspace: &self.engine.workspace, state }, &self.entry).is_ok() {
+        if recover::roll_back_steps(Executor { workspace: &self.engine.workspace, state }, &self.entry)
+            .is_ok()
+        {
             without_rename::clear(Executor { workspace: &self.engine.workspace, state }, &self.moves, false);
             return error;
         }
-        if recover::give_up(self.engine, state, &self.entry) {
+        if recover::set_own_entry_aside(self.engine, state, &self.entry) {
             return error.applied().suggest(
                 "Another program changed the same files, so only a part of the change was made. Check the files; a warning names where the bytes are kept.",
             );
@@ -452,9 +464,9 @@ impl Change<'_> {
 }
 
 /// Returns both sides of each file, for the snapshot.
-pub(super) fn snapshot_files<'a>(files: &'a [Planned], state: &WorkspacePath) -> Vec<FileChange<'a>> {
-    let is_of_workspace = |file: &&Planned| !file.seen.current.place.path().is_within(state);
-    let sides = |file: &'a Planned| FileChange {
+pub(super) fn snapshot_files<'a>(files: &'a [FilePlan], state: &WorkspacePath) -> Vec<FileChange<'a>> {
+    let is_of_workspace = |file: &&FilePlan| !file.seen.current.place.path().is_within(state);
+    let sides = |file: &'a FilePlan| FileChange {
         path: file.seen.current.place.path().as_bytes(),
         before: file.seen.current.mode().map(|mode| record::file_state(mode, &file.seen.current.bytes)),
         after: file.after.as_ref().map(|after| record::file_state(file.mode_of(after), &after.bytes)),
@@ -463,19 +475,19 @@ pub(super) fn snapshot_files<'a>(files: &'a [Planned], state: &WorkspacePath) ->
 }
 
 /// Returns true if a file's new bytes take long to process.
-fn is_large(file: &Planned) -> bool {
+fn is_large(file: &FilePlan) -> bool {
     file.after.as_ref().is_some_and(|after| after.bytes.len() >= LARGE_BYTES)
 }
 
 /// Returns true for a rule file, by which git decides the contents of a snapshot.
-fn holds_rules(file: &Planned) -> bool {
+fn is_rule_file(file: &FilePlan) -> bool {
     let name = file.seen.current.place.path().name();
     name.is_some_and(|name| RULE_FILES.contains(&name.as_bytes()))
 }
 
 /// Returns the journal's version of a file; if the file is deleted (`goes`), with all metadata that a new one would
 /// lack.
-fn before_of(workspace: &Workspace, current: &Current, goes: bool) -> Option<Version> {
+fn version_before(workspace: &Workspace, current: &LockedFile, goes: bool) -> Option<Version> {
     Some(Version {
         sha256: current.sha256,
         size: current.bytes.len() as u64,

@@ -15,16 +15,16 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, FileType, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::staging::{New, Original, Stage};
+use super::staging::{NewContent, Original, StagingFolder};
 use crate::engine::history::replay::Direction;
-use crate::engine::journal::progress::Observed;
+use crate::engine::journal::progress::ObservedKind;
 use crate::engine::journal::steps::{Folder, Location, Step, Thing, is_waiting};
 use crate::engine::journal::{JournalEntry, Version, backup};
 use crate::engine::store::id::AccountLock;
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::{STAGING_FOLDER, State, make_folder};
 use crate::engine::store::trash::{self, TrashEntry};
-use crate::engine::workspace::fs::{self, LastFolder, rename_new};
+use crate::engine::workspace::fs::{self, FolderCache, rename_new};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::sync::{FileSystem, sync_many};
 use crate::engine::workspace::{Workspace, digest, metadata};
@@ -48,9 +48,9 @@ pub struct Executor<'e> {
 
 impl Executor<'_> {
     /// Returns a location for messages.
-    pub fn shown(&self, at: &Location) -> String {
+    pub fn display(&self, at: &Location) -> String {
         match at {
-            Location::File(path) => self.workspace.shown(path),
+            Location::File(path) => self.workspace.display(path),
             Location::State(_) => at.from_root(self.state.path()).to_string(),
         }
     }
@@ -92,9 +92,9 @@ impl Executor<'_> {
     ///
     /// # Errors
     /// Returns the OS error of the first step that fails; `already_exists` if others have taken a name that was free.
-    pub fn carry_out(&self, entry: &JournalEntry, done: usize, seen: &Seen) -> Result<(), Error> {
+    pub fn carry_out(&self, entry: &JournalEntry, done: usize, seen: &ReadStats) -> Result<(), Error> {
         let steps = entry.steps.as_slice();
-        let _ = self.open_up(entry, done);
+        let _ = self.make_writable(entry, done);
         let mut folders = LastFolders::default();
         for (number, step) in steps.iter().enumerate().skip(done) {
             seen.done.set(number);
@@ -116,23 +116,23 @@ impl Executor<'_> {
                 }
                 Step::Put { at, staged, before, after, .. } => {
                     let over = match (before, seen.looks.get(at)) {
-                        (None, _) => Over::Nothing,
-                        (Some(_), None) => Over::Anything,
-                        (Some(_), Some(read)) => Over::Read(read),
+                        (None, _) => RenameTarget::Nothing,
+                        (Some(_), None) => RenameTarget::Anything,
+                        (Some(_), Some(read)) => RenameTarget::Read(read),
                     };
                     ("write", at, self.put(at, (staged, after), over, &mut folders))
                 }
                 Step::Unlink { at, .. } => {
-                    let aside = aside_of(&entry.id, number);
+                    let aside = removal_name(&entry.id, number);
                     ("delete", at, self.unlink(at, seen.looks.get(at).map(|read| (read, &aside))))
                 }
             };
             outcome.map_err(|errno| match errno {
-                OTHERS_FILE => changed_meanwhile(&self.shown(at)),
+                OTHERS_FILE => changed_meanwhile(&self.display(at)),
                 Errno::ACCESS if !matches!(step, Step::Put { in_place: true, .. }) => {
-                    Error::io(doing, self.shown(at), errno).suggest(OPEN_FOLDER)
+                    Error::io(doing, self.display(at), errno).suggest(OPEN_FOLDER)
                 }
-                errno => Error::io(doing, self.shown(at), errno),
+                errno => Error::io(doing, self.display(at), errno),
             })?;
         }
         self.set_metadata(steps.iter().rev().filter_map(|step| match step {
@@ -147,7 +147,7 @@ impl Executor<'_> {
         &self,
         at: &Location,
         (staged, after): (&Location, &Version),
-        over: Over<'_>,
+        over: RenameTarget<'_>,
         folders: &mut LastFolders,
     ) -> Result<(), Errno> {
         let is_own = || !self.is_another(staged, &[after]);
@@ -171,11 +171,11 @@ impl Executor<'_> {
         &self,
         (from, old): (BorrowedFd<'_>, &OsStr),
         (to, new): (BorrowedFd<'_>, &OsStr),
-        (over, is_own): (Over<'_>, &dyn Fn() -> bool),
+        (over, is_own): (RenameTarget<'_>, &dyn Fn() -> bool),
         account: &mut AccountLock,
     ) -> Result<(), Errno> {
-        let Over::Read(read) = over else {
-            return rename_in(from, old, to, new, matches!(over, Over::Anything));
+        let RenameTarget::Read(read) = over else {
+            return rename_in(from, old, to, new, matches!(over, RenameTarget::Anything));
         };
         let is_read = |stat: Stat| looks(&stat) == looks(read);
         match fs::exchange(from, old, to, new) {
@@ -208,24 +208,24 @@ impl Executor<'_> {
 
     /// Returns true if a location has a file with other bytes than these versions, as far as it can be read.
     fn is_another(&self, at: &Location, versions: &[&Version]) -> bool {
-        let found = self.look(at, true);
-        matches!(found, Ok(Observed::File { version: Some((sha256, _)), .. })
+        let found = self.observe(at, true);
+        matches!(found, Ok(ObservedKind::File { version: Some((sha256, _)), .. })
             if versions.iter().all(|version| version.sha256 != sha256))
     }
 
     /// Gives a file that another program saved back its name, if a killed call had taken it out; returns the number of
     /// steps before that one.
-    pub fn give_back(&self, entry: &JournalEntry) -> Option<usize> {
+    pub fn restore_saved_file(&self, entry: &JournalEntry) -> Option<usize> {
         let steps = entry.steps.iter().enumerate();
         let mut given = steps.filter_map(|(number, step)| match step {
             Step::Put { at, staged, before: Some(before), after, in_place: false } => {
                 let is_out = self.is_another(staged, &[before, after])
-                    && matches!(self.look(at, false), Ok(Observed::File { .. }))
+                    && matches!(self.observe(at, false), Ok(ObservedKind::File { .. }))
                     && !self.is_another(at, &[after]);
                 is_out.then(|| self.swap(staged, at).ok().map(|()| number))
             }
             Step::Unlink { at, before } => {
-                let aside = aside_of(&entry.id, number);
+                let aside = removal_name(&entry.id, number);
                 let is_out = self.is_another(&aside, &[before]);
                 is_out.then(|| self.rename(&aside, at, false).ok().map(|()| number))
             }
@@ -252,7 +252,7 @@ impl Executor<'_> {
     ///
     /// # Errors
     /// Returns the OS error; `io_error` if the backup of a file is missing.
-    pub fn take_back(&self, step: &Step, id: &str, number: usize) -> Result<(), Error> {
+    pub fn reverse_step(&self, step: &Step, id: &str, number: usize) -> Result<(), Error> {
         let (doing, at, outcome) = match step {
             // A folder that is no longer empty is someone else's now.
             Step::MakeFolder(folder) => ("remove", &folder.path, self.remove(&folder.path)),
@@ -270,7 +270,7 @@ impl Executor<'_> {
             }
             Step::Unlink { at, before } => return self.restore(at, before, None, id, number),
         };
-        outcome.map_err(|errno| Error::io(doing, self.shown(at), errno))?;
+        outcome.map_err(|errno| Error::io(doing, self.display(at), errno))?;
         match step {
             Step::Rename { to, over: Some(before), .. } => self.restore(to, before, None, id, number),
             _ => Ok(()),
@@ -283,7 +283,9 @@ impl Executor<'_> {
     /// As [`Self::take_back`].
     pub fn repair(&self, step: &Step, id: &str, number: usize) -> Result<(), Error> {
         match step {
-            Step::Rename { to, over: Some(before), .. } if self.look(to, false)? == Observed::Nothing => {
+            Step::Rename { to, over: Some(before), .. }
+                if self.observe(to, false)? == ObservedKind::Nothing =>
+            {
                 self.restore(to, before, None, id, number)
             }
             _ => Ok(()),
@@ -297,7 +299,7 @@ impl Executor<'_> {
     /// Returns the OS error.
     pub fn set_metadata<'s>(&self, folders: impl Iterator<Item = &'s Folder>) -> Result<(), Error> {
         for folder in folders.filter(|folder| folder.is_dressed()) {
-            let io = |errno| Error::io("set the mode of", self.shown(&folder.path), errno);
+            let io = |errno| Error::io("set the mode of", self.display(&folder.path), errno);
             let mode = folder.mode.map(fs::opened_up);
             match self.open(&folder.path, fs::FOLDER) {
                 Ok(opened) => metadata::set_metadata(&opened, mode, folder.identity.as_ref()).map_err(io)?,
@@ -374,10 +376,10 @@ impl Executor<'_> {
         id: &str,
         number: usize,
     ) -> Result<(), Error> {
-        let stage = || Stage::new(self.workspace, self.state, id);
+        let stage = || StagingFolder::new(self.workspace, self.state, id);
         match self.restore_from(&stage()?, at, before, after, number) {
             Err(error) if error.errno() == Some(Errno::XDEV) => {
-                self.restore_from(&stage()?.beside(), at, before, after, number)
+                self.restore_from(&stage()?.stage_next_to_targets(), at, before, after, number)
             }
             restored => restored,
         }
@@ -386,18 +388,18 @@ impl Executor<'_> {
     /// Restores a file as [`Self::restore`] does, from a staging folder.
     fn restore_from(
         &self,
-        stage: &Stage<'_>,
+        stage: &StagingFolder<'_>,
         at: &Location,
         before: &Version,
         after: Option<&Version>,
         number: usize,
     ) -> Result<(), Error> {
-        let shown = self.shown(at);
+        let shown = self.display(at);
         let bytes = self.backed_up(at, before)?;
         let is_gone = after.is_none();
         let original = if is_gone || fs::is_symlink_mode(before.mode) { None } else { self.original(at) };
         let identity = before.identity.as_ref();
-        let new = New { shown: &shown, bytes: &bytes, mode: Some(before.mode), identity };
+        let new = NewContent { shown: &shown, bytes: &bytes, mode: Some(before.mode), identity };
         let nearest = match at.parent() {
             Some(Location::File(folder)) => folder,
             _ => WorkspacePath::root(),
@@ -422,7 +424,7 @@ impl Executor<'_> {
     /// Returns the earlier bytes of a file.
     fn backed_up(&self, at: &Location, before: &Version) -> Result<Vec<u8>, Error> {
         backup::find(self.state, before.sha256)?.ok_or_else(|| {
-            Error::new(ErrorKind::IoError, format!("the backup of {} is missing", self.shown(at)))
+            Error::new(ErrorKind::IoError, format!("the backup of {} is missing", self.display(at)))
         })
     }
 
@@ -437,27 +439,29 @@ impl Executor<'_> {
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn look(&self, at: &Location, has_bytes: bool) -> Result<Observed, Error> {
-        let io = |errno| Error::io("look at", self.shown(at), errno);
+    pub fn observe(&self, at: &Location, has_bytes: bool) -> Result<ObservedKind, Error> {
+        let io = |errno| Error::io("look at", self.display(at), errno);
         let entry = match fs::entry_beneath(self.top(at), at.path()) {
             Ok(entry) => entry,
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => return Ok(Observed::Nothing),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => {
+                return Ok(ObservedKind::Nothing);
+            }
             Err(errno) => return Err(io(errno)),
         };
         let stat = entry.stat().map_err(io)?;
         if fs::is_folder(&stat) {
-            return Ok(Observed::Folder { inode: stat.st_ino });
+            return Ok(ObservedKind::Folder { inode: stat.st_ino });
         }
         let sha256 = if has_bytes { self.sha256_of(at, &entry, &stat)? } else { None };
         let version = sha256.map(|sha256| (sha256, fs::recorded_mode(&stat)));
-        Ok(Observed::File { inode: stat.st_ino, version })
+        Ok(ObservedKind::File { inode: stat.st_ino, version })
     }
 
     /// Returns the SHA-256 of a regular file, or of a symlink's target; `None` for anything else, and for unreadable
     /// files.
-    fn sha256_of(&self, at: &Location, entry: &fs::Entry, stat: &Stat) -> Result<Option<Sha256>, Error> {
+    fn sha256_of(&self, at: &Location, entry: &fs::NamedEntry, stat: &Stat) -> Result<Option<Sha256>, Error> {
         if fs::is_symlink(stat) {
-            let target = entry.target().map_err(|errno| Error::io("read", self.shown(at), errno))?;
+            let target = entry.target().map_err(|errno| Error::io("read", self.display(at), errno))?;
             return Ok(Some(Sha256::of(&target)));
         }
         if !fs::is_regular(stat) || fs::size_of(stat) > CHANGED_FILE_BYTES_MAX {
@@ -466,9 +470,9 @@ impl Executor<'_> {
         match self.open(at, fs::READ) {
             Ok(file) => digest::sha256_of(file.into())
                 .map(Some)
-                .map_err(|source| Error::io("read", self.shown(at), source)),
+                .map_err(|source| Error::io("read", self.display(at), source)),
             Err(Errno::ACCESS | Errno::PERM | Errno::NOENT | Errno::LOOP | Errno::NXIO) => Ok(None),
-            Err(errno) => Err(Error::io("open", self.shown(at), errno)),
+            Err(errno) => Err(Error::io("open", self.display(at), errno)),
         }
     }
 
@@ -490,7 +494,7 @@ impl Executor<'_> {
         if let Some(path) = unlisted {
             self.open(&Location::File(WorkspacePath::root()), fs::FOLDER)
                 .and_then(|root| platform::sync_file_system(root.as_fd()))
-                .map_err(|errno| Error::io("sync", self.shown(&path), errno))?;
+                .map_err(|errno| Error::io("sync", self.display(&path), errno))?;
         }
         sync_many(&folders.iter().collect::<Vec<_>>(), file_system)
             .map_err(|source| Error::io("sync", self.workspace.root().display().to_string(), source))
@@ -541,7 +545,7 @@ impl Executor<'_> {
                 Err(Errno::ACCESS) => unlisted = Some(path),
                 // The change may have emptied and removed it.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
-                Err(errno) => return Err(Error::io("open the folder", self.shown(&path), errno)),
+                Err(errno) => return Err(Error::io("open the folder", self.display(&path), errno)),
             }
         }
         Ok((folders, unlisted))
@@ -555,16 +559,16 @@ pub struct ChangedFolders(Option<Vec<OwnedFd>>);
 #[derive(Default)]
 struct LastFolders {
     /// Folder of the staged file.
-    staged: LastFolder<Location>,
+    staged: FolderCache<Location>,
     /// Folder of the target.
-    target: LastFolder<Location>,
+    target: FolderCache<Location>,
     /// Lock for a file system that cannot exchange names.
     account: AccountLock,
 }
 
 /// Stats of the files of a change when they were read, and the progress of the change.
 #[derive(Default)]
-pub struct Seen {
+pub struct ReadStats {
     /// Stats of the replaced files; empty in a call that recovers.
     pub looks: HashMap<Location, Stat>,
     /// Number of done steps.
@@ -573,7 +577,7 @@ pub struct Seen {
 
 /// Target of a rename.
 #[derive(Clone, Copy)]
-enum Over<'s> {
+enum RenameTarget<'s> {
     /// Nothing: the name must be free.
     Nothing,
     /// Any file.
@@ -598,7 +602,7 @@ pub fn changed_meanwhile(shown: &str) -> Error {
 const EXCHANGES_MAX: usize = 8;
 
 /// Returns the name that a file has until it is removed by a step of a change.
-fn aside_of(id: &str, number: usize) -> Location {
+fn removal_name(id: &str, number: usize) -> Location {
     Location::in_state(STAGING_FOLDER, &format!("{id}-gone-{number}"))
 }
 

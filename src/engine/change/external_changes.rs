@@ -6,8 +6,8 @@ use std::fs::File;
 use super::executor::{REMADE_MAX, remake};
 use super::kept_for_forks::keep_after;
 use super::plan::{Intent, Move, plan};
-use super::record::{self, StandingChange};
-use super::shown_lines::carried_over;
+use super::record::{self, AppliedChange};
+use super::shown_lines::shown_after_change;
 use super::{Change, LOST_NAMED_MAX};
 use crate::engine::Engine;
 use crate::engine::history::replay::depth;
@@ -17,7 +17,7 @@ use crate::engine::journal::{
     BACKUPS_FOLDER, FolderEntry, FolderMode, HELD_FOLDER, JournalEntry, Version, backup,
 };
 use crate::engine::snapshot::{FileChange, FileState};
-use crate::engine::store::session::{self, Lines, ReadRecord};
+use crate::engine::store::session::{self, LineSet, ReadRecord};
 use crate::engine::store::state::{STAGING_FOLDER, State};
 use crate::engine::store::trash::{self, TrashEntry};
 use crate::engine::workspace::path::WorkspacePath;
@@ -31,7 +31,7 @@ pub use super::executor::SpecialFile;
 
 /// A file that a command changed.
 #[derive(Debug)]
-pub struct DoneFile {
+pub struct CommandFile {
     /// Path.
     pub path: WorkspacePath,
     /// Version before.
@@ -42,7 +42,7 @@ pub struct DoneFile {
 
 /// A file without bytes that a command created: an undo moves it to the trash.
 #[derive(Debug)]
-pub struct Created {
+pub struct EmptyFile {
     /// Path.
     pub path: WorkspacePath,
     /// Type and inode.
@@ -50,7 +50,7 @@ pub struct Created {
 }
 
 /// A version of a file with its bytes.
-pub type KnownVersion = (Version, Vec<u8>);
+pub type VersionBytes = (Version, Vec<u8>);
 
 /// A file that a client's own tool changed.
 #[derive(Debug)]
@@ -58,9 +58,9 @@ pub struct ClientFile {
     /// Path.
     pub path: WorkspacePath,
     /// Version before.
-    pub before: Option<KnownVersion>,
+    pub before: Option<VersionBytes>,
     /// Version after.
-    pub after: Option<KnownVersion>,
+    pub after: Option<VersionBytes>,
     /// True if the caller wrote all of it.
     pub is_whole: bool,
 }
@@ -80,7 +80,7 @@ pub struct Traces<'a> {
 #[derive(Debug, Default)]
 pub struct CommandChanges {
     /// Files that it changed, created or deleted.
-    pub files: Vec<DoneFile>,
+    pub files: Vec<CommandFile>,
     /// Folders that it created.
     pub made: Vec<FolderEntry<WorkspacePath>>,
     /// Folders that it removed.
@@ -88,7 +88,7 @@ pub struct CommandChanges {
     /// Folders whose permission bits it changed.
     pub modes: Vec<FolderMode>,
     /// Sockets and the like that it created.
-    pub arrived: Vec<Created>,
+    pub arrived: Vec<EmptyFile>,
     /// FIFOs and sockets that it removed.
     pub deleted: Vec<SpecialFile>,
     /// Paths that it changed or removed, with their old bytes lost.
@@ -140,7 +140,7 @@ impl Change<'_> {
         lost: Vec<WorkspacePath>,
         subject: String,
     ) -> Result<(), Error> {
-        fn side(version: Option<&KnownVersion>) -> Option<FileState<'_>> {
+        fn side(version: Option<&VersionBytes>) -> Option<FileState<'_>> {
             version.map(|(version, bytes)| record::file_state(version.mode, bytes))
         }
         let state = State::open(self.workspace())?;
@@ -158,9 +158,9 @@ impl Change<'_> {
                 Some(mark) => traces.marks.push(mark),
                 None => traces.forgotten.push(file.path.clone()),
             }
-            let version = |side: Option<&KnownVersion>| side.map(|(version, _)| version.clone());
+            let version = |side: Option<&VersionBytes>| side.map(|(version, _)| version.clone());
             let (before, after) = (version(before), version(after));
-            done.files.push(DoneFile { path: file.path.clone(), before, after });
+            done.files.push(CommandFile { path: file.path.clone(), before, after });
         }
         self.record_done(done, &backups, (subject, None), traces)
     }
@@ -173,9 +173,9 @@ impl Change<'_> {
         let lines = match &file.before {
             Some((before, old)) if !file.is_whole => {
                 let known = self.session.mark(&file.path).filter(|mark| mark.sha256 == before.sha256)?;
-                carried_over(&known.lines, &body_of(old), &body, None)
+                shown_after_change(&known.lines, &body_of(old), &body, None)
             }
-            _ => Lines::up_to(lines::count(&body)),
+            _ => LineSet::up_to(lines::count(&body)),
         };
         let record = ReadRecord::of_everything(file.path.clone(), version.sha256, version.size, 0);
         Some(ReadRecord { lines, ..record })
@@ -207,7 +207,7 @@ impl Change<'_> {
         let recorded = if sides.is_empty() {
             Ok(())
         } else {
-            let change = StandingChange { entry: &self.entry, files: sides, folders: Vec::new(), blobs: &[] };
+            let change = AppliedChange { entry: &self.entry, files: sides, folders: Vec::new(), blobs: &[] };
             record::record(self.engine, &change)
         };
         self.engine.note_changed(self.entry.audit_files(), Some(&self.entry.id));
@@ -226,7 +226,7 @@ impl Change<'_> {
         let mut moves = Vec::new();
         let entry_of =
             |path: &WorkspacePath| TrashEntry::new(path.clone(), &self.entry.session, self.entry.time, false);
-        for Created { path, thing } in std::mem::take(&mut done.arrived) {
+        for EmptyFile { path, thing } in std::mem::take(&mut done.arrived) {
             let from = Location::of(&entry_of(&path).content(Some(state)), state.path());
             moves.push(Move { from, to: Location::File(path), thing, across: None, is_final: false });
         }
@@ -246,7 +246,8 @@ impl Change<'_> {
         }
         if has_remade {
             let trash = state.folder(trash::FOLDER)?;
-            platform::sync(&*trash).map_err(|errno| Error::io("sync", state.shown(trash::FOLDER), errno))?;
+            platform::sync(&*trash)
+                .map_err(|errno| Error::io("sync", state.display(trash::FOLDER), errno))?;
         }
         Ok(moves)
     }
@@ -278,14 +279,14 @@ pub(super) fn put_in_journal(
     (state, backups): (&State, &Backups<'_>),
     entry: &mut JournalEntry,
     mut intent: Intent,
-    files: Vec<DoneFile>,
+    files: Vec<CommandFile>,
 ) -> Result<(), Error> {
     backups.sync()?;
     let changed: Vec<_> = files.iter().map(|file| (&file.path, file.before.as_ref())).collect();
     let made: Vec<_> = intent.made.iter().filter_map(|folder| folder.path.in_workspace()).collect();
     keep_after(engine, state, &changed, &made);
     let id = entry.id.clone();
-    for (number, DoneFile { path, before, after }) in files.into_iter().enumerate() {
+    for (number, CommandFile { path, before, after }) in files.into_iter().enumerate() {
         let at = Location::File(path);
         match (before, after) {
             (before, Some(after)) => {
@@ -299,7 +300,7 @@ pub(super) fn put_in_journal(
     let steps = plan(intent, |number| Location::in_state(HELD_FOLDER, &format!("{id}-held-{number}")));
     entry.set_steps(steps, state.path());
     let pending = entry.prepare(state)?;
-    let io = |source: std::io::Error| Error::io("sync", state.shown("journal"), source);
+    let io = |source: std::io::Error| Error::io("sync", state.display("journal"), source);
     pending.file.sync_all().map_err(io)?;
     entry.publish(state)
 }

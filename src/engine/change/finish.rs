@@ -6,18 +6,18 @@ use super::commit::snapshot_files;
 use super::executor::{ChangedFolders, Executor};
 use super::folders::not_closed;
 use super::locks::StepsTurn;
-use super::moves::ForSnapshot;
-use super::plan::{After, CallerKnowledge, Planned};
-use super::prepared::Prepared;
-use super::record::{self, StandingChange};
-use super::shown_lines::{EarlierBytes, ReadRecords, carried_over, numbers_in, still_known};
+use super::moves::SnapshotMoves;
+use super::plan::{CallerKnowledge, FilePlan, TargetState};
+use super::prepared::PreparedChange;
+use super::record::{self, AppliedChange};
+use super::shown_lines::{EarlierBytes, ReadRecords, numbers_in, shown_after_change, still_known};
 use super::{Change, without_rename};
 use crate::engine::history::replay::{Direction, Pieces};
 use crate::engine::journal::steps::Step;
 use crate::engine::journal::{self, MoveEntry};
-use crate::engine::snapshot::Published;
+use crate::engine::snapshot::PublishedSnapshot;
 use crate::engine::store::audit;
-use crate::engine::store::session::{self, Lines, Numbers, ReadRecord, SessionId, SessionState};
+use crate::engine::store::session::{self, LineNumbers, LineSet, ReadRecord, SessionId, SessionState};
 use crate::engine::store::state::State;
 use crate::engine::workspace::fs::is_symlink_mode;
 use crate::engine::workspace::path::WorkspacePath;
@@ -56,19 +56,19 @@ impl Change<'_> {
         &mut self,
         state: &State,
         marks: ReadRecords,
-        published: Option<Published>,
-        prepared: &Prepared,
+        published: Option<PublishedSnapshot>,
+        prepared: &PreparedChange,
     ) -> Result<(), Error> {
         match &published {
             // The snapshot must not refer to files that a power failure may undo.
             None => self.sync_names(state, prepared, None)?,
-            Some(published) => self.let_next_begin(published),
+            Some(published) => self.unlock_next_change(published),
         }
         self.set_marks(state, marks);
         let (outcome, published) = match published {
             Some(mut published) => {
                 let recorded = published.take_recorded();
-                (record::take(self.engine, recorded, &self.entry), Some(published))
+                (record::add_results(self.engine, recorded, &self.entry), Some(published))
             }
             None => (self.record(state), None),
         };
@@ -108,7 +108,7 @@ impl Change<'_> {
     /// Lets the next change begin while this one is recorded, synced and closed, for which the lock of the steps is
     /// enough. What is left to do for a change of other things than bytes, or in a private repository, needs the lock of
     /// the workspace as well.
-    fn let_next_begin(&mut self, published: &Published) {
+    fn unlock_next_change(&mut self, published: &PublishedSnapshot) {
         let is_locked = matches!(&self.turn, Some(StepsTurn::Now(steps)) if steps.is_held());
         let is_of_files = self.entry.steps.iter().all(|step| matches!(step, Step::Put { .. }));
         if is_locked
@@ -126,9 +126,9 @@ impl Change<'_> {
     fn sync_names_and_audit(
         &mut self,
         state: &State,
-        prepared: &Prepared,
-        published: &Published,
-        audit: Option<audit::Pending>,
+        prepared: &PreparedChange,
+        published: &PublishedSnapshot,
+        audit: Option<audit::PendingRecord>,
     ) -> Result<(), Error> {
         if !self.engine.policy().is_durable() {
             self.engine.end_audit(state, audit);
@@ -162,8 +162,8 @@ impl Change<'_> {
     fn sync_each_name(
         &mut self,
         state: &State,
-        prepared: &Prepared,
-        published: &Published,
+        prepared: &PreparedChange,
+        published: &PublishedSnapshot,
     ) -> Result<(), Error> {
         self.sync_names(state, prepared, None)?;
         if let Err(error) = published.sync() {
@@ -176,7 +176,7 @@ impl Change<'_> {
     fn sync_names(
         &self,
         state: &State,
-        prepared: &Prepared,
+        prepared: &PreparedChange,
         opened: Option<ChangedFolders>,
     ) -> Result<(), Error> {
         if !self.engine.policy().is_durable() {
@@ -189,13 +189,13 @@ impl Change<'_> {
 
     /// Records an applied change in the snapshots.
     fn record(&mut self, state: &State) -> Result<(), Error> {
-        let moved = ForSnapshot::of(self.engine, state, &self.entry).unwrap_or_else(|error| {
+        let moved = SnapshotMoves::of(self.engine, state, &self.entry).unwrap_or_else(|error| {
             self.engine.warn(format!("the moved files are not in the snapshot: {}", error.message()));
-            ForSnapshot::default()
+            SnapshotMoves::default()
         });
         let files = moved.files_with(snapshot_files(&self.files, &self.state_path));
         let blobs = std::mem::take(&mut self.blobs).finish();
-        let record = StandingChange { entry: &self.entry, files, folders: moved.folders(), blobs: &blobs };
+        let record = AppliedChange { entry: &self.entry, files, folders: moved.folders(), blobs: &blobs };
         record::record(self.engine, &record)
     }
 
@@ -221,7 +221,7 @@ impl Change<'_> {
 }
 
 /// Returns the marks of changed files.
-fn after_changes(files: &[Planned], session: &SessionState, earlier: &EarlierBytes) -> ReadRecords {
+fn after_changes(files: &[FilePlan], session: &SessionState, earlier: &EarlierBytes) -> ReadRecords {
     let ReadRecords { set: mut marks, mut forgotten } = ReadRecords::default();
     for file in files {
         let path = file.seen.current.place.path();
@@ -247,7 +247,7 @@ fn after_moves(moves: &[MoveEntry], session: &SessionState, all: &mut ReadRecord
     moves.iter().for_each(|moved| pieces.insert(&moved.from, &moved.to));
     let known: BTreeSet<WorkspacePath> = all.set.iter().map(|mark| mark.path.clone()).collect();
     for mark in session.marks() {
-        let path = pieces.placed(&mark.path);
+        let path = pieces.target_of(&mark.path);
         if path == mark.path {
             continue;
         }
@@ -261,8 +261,8 @@ fn after_moves(moves: &[MoveEntry], session: &SessionState, all: &mut ReadRecord
 /// Returns the mark of a changed file; `None` if the caller never saw the rest of it, or saw other bytes than those
 /// that were changed.
 fn mark_after(
-    file: &Planned,
-    after: &After,
+    file: &FilePlan,
+    after: &TargetState,
     session: &SessionState,
     earlier: &EarlierBytes,
 ) -> Option<ReadRecord> {
@@ -280,19 +280,19 @@ fn mark_after(
     let mark = |lines| {
         let of_bytes = ReadRecord::of_everything(path.clone(), after.sha256, after.bytes.len() as u64, 0);
         // The line numbers under which it was shown, if it was.
-        let (mut numbers, mut earlier_versions) = (Numbers::default(), Vec::new());
+        let (mut numbers, mut earlier_versions) = (LineNumbers::default(), Vec::new());
         if let Some(mark) = &shown {
             let replaced = match &file.replaced {
                 Some(replaced) => replaced.clone(),
-                None if is_whole => vec![ReplacedLines::whole(&old, &body)],
+                None if is_whole => vec![ReplacedLines::all_lines(&old, &body)],
                 None => replaced_lines::compared(&old, &body),
             };
             if !is_whole {
                 let carried = || numbers_in(mark, old_sha256, &old, earlier).after(&replaced);
-                numbers = mark.followed_back(after.sha256).unwrap_or_else(carried);
+                numbers = mark.numbers_in_earlier(after.sha256).unwrap_or_else(carried);
             }
             if mark.sha256 == old_sha256 {
-                earlier_versions = mark.as_changed(&replaced);
+                earlier_versions = mark.shown_before_own_change(&replaced);
             }
         }
         ReadRecord { lines, numbers: Some(numbers), earlier: earlier_versions, ..of_bytes }
@@ -312,7 +312,7 @@ fn mark_after(
         return lines.map(mark);
     }
     if is_whole {
-        return Some(mark(Lines::up_to(lines::count(&body))));
+        return Some(mark(LineSet::up_to(lines::count(&body))));
     }
     let known = shown.as_ref().filter(|mark| mark.sha256 == old_sha256);
     let is_proved = file.seen.proved && file.origin.is_none();
@@ -320,7 +320,7 @@ fn mark_after(
         return None;
     }
     let before = known.map(|mark| mark.lines.clone()).unwrap_or_default();
-    Some(mark(carried_over(&before, &old, &body, replaced)))
+    Some(mark(shown_after_change(&before, &old, &body, replaced)))
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ impl Folders {
 
 /// Folders above the files of a change.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Ways {
+pub(in crate::engine) struct ParentFolders {
     /// Missing folders, outermost first.
     pub made: Vec<Folder>,
     /// Deepest existing folder, by the parent folder of a file.
@@ -57,8 +57,9 @@ impl Change<'_> {
     pub fn set_folders(&mut self, folders: Vec<FolderEntry<WorkspacePath>>) -> Result<(), Error> {
         let mut wanted = Vec::new();
         for folder in folders {
-            let is_cleared =
-                || self.standing(&folder.path).is_none_or(|real| self.folders.cleared.contains(&real));
+            let is_cleared = || {
+                self.path_before_moves(&folder.path).is_none_or(|real| self.folders.cleared.contains(&real))
+            };
             if !self.is_folder(&folder.path)? || is_cleared() {
                 wanted.push(folder);
             }
@@ -76,8 +77,8 @@ impl Change<'_> {
             if fs::is_folder(stat) {
                 return Ok(false);
             }
-            let message = format!("{} exists already and is not a folder", place.shown());
-            return Err(Error::new(ErrorKind::AlreadyExists, message).at(place.shown()));
+            let message = format!("{} exists already and is not a folder", place.display());
+            return Err(Error::new(ErrorKind::AlreadyExists, message).at(place.display()));
         }
         self.make_way(place.path())?;
         Ok(true)
@@ -151,11 +152,11 @@ impl Change<'_> {
     /// Returns true if a folder will be at a path once everything has moved. An unknown answer is an error: otherwise
     /// an undo would leave it there and report success.
     fn is_folder(&self, folder: &WorkspacePath) -> Result<bool, Error> {
-        let Some(real) = self.standing(folder) else { return Ok(false) };
+        let Some(real) = self.path_before_moves(folder) else { return Ok(false) };
         match fs::open_beneath(self.engine.workspace.root_fd(), &real, fs::HANDLE) {
             Ok(_) => Ok(true),
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => Ok(false),
-            Err(errno) => Err(Error::io("open the folder", self.engine.workspace.shown(folder), errno)),
+            Err(errno) => Err(Error::io("open the folder", self.engine.workspace.display(folder), errno)),
         }
     }
 
@@ -172,16 +173,16 @@ impl Change<'_> {
             let identity = opened.zip(stat).and_then(|(folder, stat)| Identity::of(&folder, &stat));
             FolderEntry { path: self.location(path), mode: stat.as_ref().map(fs::mode_of), identity }
         };
-        let (in_the_way, vacated) = self.vacated_by_time();
+        let (in_the_way, vacated) = self.split_vacated();
         let cleared = self.folders.cleared.iter().map(|path| dressed(path, Some(path.clone())));
-        let in_the_way = in_the_way.into_iter().map(|path| dressed(path, self.standing(path)));
-        let vacated = vacated.into_iter().map(|path| dressed(path, self.standing(path)));
+        let in_the_way = in_the_way.into_iter().map(|path| dressed(path, self.path_before_moves(path)));
+        let vacated = vacated.into_iter().map(|path| dressed(path, self.path_before_moves(path)));
         (cleared.chain(in_the_way).collect(), vacated.collect())
     }
 
     /// Splits the vacated folders: first those to remove early, since a file takes the name of one or of a folder above
     /// it, then those to remove in the end.
-    fn vacated_by_time(&self) -> (Vec<&WorkspacePath>, Vec<&WorkspacePath>) {
+    fn split_vacated(&self) -> (Vec<&WorkspacePath>, Vec<&WorkspacePath>) {
         let vacated = &self.folders.vacated;
         if vacated.is_empty() {
             return (Vec::new(), Vec::new());
@@ -201,9 +202,9 @@ impl Change<'_> {
     ///
     /// # Errors
     /// Returns `not_a_directory` if a file is in the way, or the OS error.
-    pub(in crate::engine) fn ways(&self) -> Result<Ways, Error> {
+    pub(in crate::engine) fn parent_folders(&self) -> Result<ParentFolders, Error> {
         let removed = self.removed_paths();
-        let mut ways = Ways::default();
+        let mut ways = ParentFolders::default();
         // As bytes: comparing components of a path of thousands of folders would take minutes.
         let mut known: BTreeSet<Vec<u8>> = BTreeSet::new();
         for folder in &self.folders.wanted {
@@ -241,7 +242,7 @@ impl Change<'_> {
         let mut missing = Vec::new();
         let mut folder = folder.clone();
         loop {
-            let real = self.standing(&folder);
+            let real = self.path_before_moves(&folder);
             let stays =
                 |real: &WorkspacePath| !removed.contains(real) && !self.folders.cleared.contains(real);
             if let Some(real) = real.filter(stays) {
@@ -262,7 +263,7 @@ impl Change<'_> {
                     // The change removes a file or symlink there.
                     Err(Errno::NOTDIR | Errno::LOOP) if is_below_one_of(removed, &real) => {}
                     Err(errno) => {
-                        let shown = self.engine.workspace.shown(&folder);
+                        let shown = self.engine.workspace.display(&folder);
                         return Err(Error::io("open the folder", shown, errno));
                     }
                 }
@@ -298,7 +299,7 @@ struct ClosedFolder {
 /// access to the inner ones.
 fn closed(entry: &JournalEntry, done: usize) -> Vec<ClosedFolder> {
     let steps = entry.steps.as_slice();
-    let renames = Renames::of(steps);
+    let renames = StepRenames::of(steps);
     let of_steps = steps.iter().enumerate().filter_map(|(number, step)| match step {
         Step::MakeFolder(folder) => Some((number + 1, folder.path.clone(), None, folder.mode)),
         Step::RemoveFolder(folder) => Some((number, folder.path.clone(), folder.mode, None)),
@@ -328,9 +329,9 @@ fn closed(entry: &JournalEntry, done: usize) -> Vec<ClosedFolder> {
 }
 
 /// Renames among steps, each with its number: usually few, while there may be many closed folders.
-struct Renames<'s>(Vec<(usize, &'s Location, &'s Location)>);
+struct StepRenames<'s>(Vec<(usize, &'s Location, &'s Location)>);
 
-impl<'s> Renames<'s> {
+impl<'s> StepRenames<'s> {
     /// Collects the renames among `steps`.
     fn of(steps: &'s [Step]) -> Self {
         let renames = steps.iter().enumerate().filter_map(|(number, step)| match step {
@@ -361,7 +362,7 @@ pub fn not_closed(error: &Error) -> String {
 impl Executor<'_> {
     /// Lets their owner change names in the closed folders of a change; returns them with their former bits. Best
     /// effort: if it fails, the step that needs it fails with a reason.
-    pub fn open_up(&self, entry: &JournalEntry, done: usize) -> Vec<(Location, u32)> {
+    pub fn make_writable(&self, entry: &JournalEntry, done: usize) -> Vec<(Location, u32)> {
         let mut opened = Vec::new();
         for ClosedFolder { at, before, after } in closed(entry, done) {
             if let Ok(Some((folder, now))) = self.folder_with_mode(&at, fs::HANDLE)
@@ -376,7 +377,7 @@ impl Executor<'_> {
     }
 
     /// Restores the former bits of opened-up folders. Best effort.
-    pub fn close_again(&self, opened: &[(Location, u32)]) {
+    pub fn restore_modes(&self, opened: &[(Location, u32)]) {
         for (at, mode) in opened.iter().rev() {
             if let Ok(Some((folder, now))) = self.folder_with_mode(at, fs::HANDLE)
                 && now == opened_up(*mode)
@@ -393,7 +394,7 @@ impl Executor<'_> {
     /// Returns the OS error.
     pub fn set_modes(&self, entry: &JournalEntry, side: Direction) -> Result<(), Error> {
         let steps = entry.steps.as_slice();
-        let renames = Renames::of(steps);
+        let renames = StepRenames::of(steps);
         for FolderMode { path, before, after } in entry.modes.iter().filter(|folder| folder.is_change()) {
             let at = Location::File(path.clone());
             let (at, mode) = match side {
@@ -453,6 +454,6 @@ impl Executor<'_> {
 
     /// Returns the error for a folder whose permission bits cannot be set.
     fn mode_error(&self, at: &Location, errno: Errno) -> Error {
-        Error::io("set the mode of", self.shown(at), errno)
+        Error::io("set the mode of", self.display(at), errno)
     }
 }

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::Change;
 use super::executor::Executor;
-use super::open::{CheckedFile, Current};
-use crate::engine::journal::Numbers;
-use crate::engine::journal::progress::Observed;
+use super::open::{CheckedFile, LockedFile};
+use crate::engine::journal::ChangeNumbers;
+use crate::engine::journal::progress::ObservedKind;
 use crate::engine::journal::{self, FileEntry, JournalEntry};
 use crate::engine::policy::Gate;
 use crate::engine::policy::settings::Key;
-use crate::engine::store::session::Lines;
+use crate::engine::store::session::LineSet;
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
@@ -53,11 +53,11 @@ impl Needs<'_> {
     }
 
     /// Returns the first and last line to read if nothing was read; `None` for all.
-    fn smallest(self, current: &Current) -> Option<(u64, u64)> {
+    fn smallest(self, current: &LockedFile) -> Option<(u64, u64)> {
         match self {
             Self::AnySuchAs(lines) => lines(),
             Self::Lines(_) => {
-                let lines = self.unseen(&Lines::default(), current);
+                let lines = self.unseen_lines(&LineSet::default(), current);
                 lines.first().zip(lines.last()).map(|(first, last)| (first.0, last.1))
             }
             Self::Removed(needs) => needs.smallest(current),
@@ -66,14 +66,14 @@ impl Needs<'_> {
     }
 
     /// Returns the needed lines that are not among those `shown`.
-    fn unseen(self, shown: &Lines, current: &Current) -> Vec<(u64, u64)> {
+    fn unseen_lines(self, shown: &LineSet, current: &LockedFile) -> Vec<(u64, u64)> {
         match self {
             Self::Any | Self::AnySuchAs(_) => Vec::new(),
             Self::Lines(lines) => {
                 lines.iter().flat_map(|&(first, last)| shown.missing(first, last)).collect()
             }
             Self::All => shown.missing(1, lines::count(&body_of(&current.bytes))),
-            Self::Removed(needs) => needs.unseen(shown, current),
+            Self::Removed(needs) => needs.unseen_lines(shown, current),
         }
     }
 }
@@ -96,7 +96,7 @@ const MOVE: &str = "To replace all of it, move it out of the way first.";
 const EDIT_OR_MOVE: &str = "`edit` changes a part of it. To replace all of it, move it out of the way first.";
 
 /// Proof that a caller lacks before it may change a file.
-enum Missing {
+enum MissingProof {
     /// It has not read the file: these lines would be enough, or all.
     Read(Option<(u64, u64)>),
     /// It has read other bytes, with this SHA-256.
@@ -117,14 +117,14 @@ impl Change<'_> {
         match self.sha256_at(place)? {
             Some(actual) if actual == expected => Ok(()),
             Some(actual) => Err(Error::new(ErrorKind::StaleFile, self.stale_message(place, expected))
-                .at(place.shown())
+                .at(place.display())
                 .detail("expected_sha256", expected.to_hex())
                 .detail("actual_sha256", actual.to_hex())),
             None => Err(Error::invalid(format!(
                 "expected_sha256 is for files, and {} is not a file",
-                place.shown()
+                place.display()
             ))
-            .at(place.shown())
+            .at(place.display())
             .detail("field", "expected_sha256")),
         }
     }
@@ -138,7 +138,7 @@ impl Change<'_> {
     /// Returns `not_read` or `stale_file`.
     pub fn prove(
         &mut self,
-        current: Current,
+        current: LockedFile,
         expected: Option<Sha256>,
         needs: Needs<'_>,
     ) -> Result<CheckedFile, Error> {
@@ -155,7 +155,7 @@ impl Change<'_> {
             return Ok(CheckedFile { current, proved: true });
         };
         if self.gate() != Gate::Strict {
-            self.let_through(current.place.shown(), &missing, needs);
+            self.warn_of_gate(current.place.display(), &missing, needs);
             return Ok(current.without_proof());
         }
         Err(self.unproved(&current, &missing, needs))
@@ -163,29 +163,29 @@ impl Change<'_> {
 
     /// Returns the error that the gate has for a change of an existing file, whatever the policy says; `None` if the
     /// caller has seen the present bytes.
-    pub fn refusal(&self, current: &Current, needs: Needs<'_>) -> Option<Error> {
+    pub fn refusal(&self, current: &LockedFile, needs: Needs<'_>) -> Option<Error> {
         let missing = self.missing(current, needs).filter(|_| current.exists())?;
         Some(self.unproved(current, &missing, needs))
     }
 
     /// Returns the proof that the caller lacks; `None` if it has seen the present bytes.
-    fn missing(&self, current: &Current, needs: Needs<'_>) -> Option<Missing> {
+    fn missing(&self, current: &LockedFile, needs: Needs<'_>) -> Option<MissingProof> {
         match self.session.mark(current.place.path()) {
             Some(mark) if mark.sha256 == current.sha256 => {
-                let unseen = needs.unseen(&mark.lines, current);
-                (!unseen.is_empty()).then_some(Missing::Lines(unseen))
+                let unseen = needs.unseen_lines(&mark.lines, current);
+                (!unseen.is_empty()).then_some(MissingProof::Lines(unseen))
             }
-            Some(mark) => Some(Missing::Fresh(mark.sha256)),
-            None => Some(Missing::Read(needs.smallest(current))),
+            Some(mark) => Some(MissingProof::Fresh(mark.sha256)),
+            None => Some(MissingProof::Read(needs.smallest(current))),
         }
     }
 
     /// Returns the error for a missing proof.
-    fn unproved(&self, current: &Current, missing: &Missing, needs: Needs<'_>) -> Error {
+    fn unproved(&self, current: &LockedFile, missing: &MissingProof, needs: Needs<'_>) -> Error {
         match missing {
-            Missing::Fresh(seen) => self.stale(current, *seen),
-            Missing::Read(range) => self.not_read(current, needs, *range, &[]),
-            Missing::Lines(lines) => {
+            MissingProof::Fresh(seen) => self.stale(current, *seen),
+            MissingProof::Read(range) => self.not_read(current, needs, *range, &[]),
+            MissingProof::Lines(lines) => {
                 let range = lines.first().zip(lines.last()).map(|(first, last)| (first.0, last.1));
                 self.not_read(current, needs, range, lines)
             }
@@ -210,16 +210,16 @@ impl Change<'_> {
     /// ones, if the others were shown.
     fn not_read(
         &self,
-        current: &Current,
+        current: &LockedFile,
         needs: Needs<'_>,
         range: Option<(u64, u64)>,
         lines: &[(u64, u64)],
     ) -> Error {
-        let shown = current.place.shown();
+        let shown = current.place.display();
         let which = if lines.is_empty() {
             String::new()
         } else {
-            format!(" ({} not shown in this session)", named(lines))
+            format!(" ({} not shown in this session)", lines_text(lines))
         };
         let message = format!("refusing to {} {shown}: Read it first{which}", needs.verb());
         let error = Error::new(ErrorKind::NotRead, message).at(shown);
@@ -236,14 +236,14 @@ impl Change<'_> {
     pub fn suggest_read(
         &self,
         error: Error,
-        current: &Current,
+        current: &LockedFile,
         range: Option<(u64, u64)>,
         needs: Needs<'_>,
     ) -> Error {
         let read = self.smallest_read(current, range);
         let then = read.how.map_or_else(
             || ", then repeat the call.".into(),
-            |how| Message::from(", then repeat the call: ").then(how),
+            |how| Message::from(", then repeat the call: ").followed_by(how),
         );
         let instead = read.instead.filter(|_| matches!(needs, Needs::All)).map(Message::from);
         let advice = Message::sentences([then].into_iter().chain(instead));
@@ -256,13 +256,13 @@ impl Change<'_> {
     }
 
     /// Warns, if the policy says so, about a change that the gate would have refused.
-    fn let_through(&mut self, shown: &str, missing: &Missing, needs: Needs<'_>) {
+    fn warn_of_gate(&mut self, shown: &str, missing: &MissingProof, needs: Needs<'_>) {
         self.entry.gate = Some(self.engine.policy().gate().name().to_owned());
         if self.gate() == Gate::Warn {
             let what = match missing {
-                Missing::Fresh(_) => "has changed since it was read",
-                Missing::Read(_) => "was not read in this session",
-                Missing::Lines(_) => "was not completely read in this session",
+                MissingProof::Fresh(_) => "has changed since it was read",
+                MissingProof::Read(_) => "was not read in this session",
+                MissingProof::Lines(_) => "was not completely read in this session",
             };
             let source = self.engine.policy().source_of(Key::Gate);
             let verb = needs.verb();
@@ -273,8 +273,8 @@ impl Change<'_> {
     }
 
     /// Returns the smallest read that is enough.
-    fn smallest_read(&self, current: &Current, needed: Option<(u64, u64)>) -> SmallestRead {
-        let shown = current.place.shown();
+    fn smallest_read(&self, current: &LockedFile, needed: Option<(u64, u64)>) -> SmallestRead {
+        let shown = current.place.display();
         let path = quoted(shown);
         if crate::text::content::looks_binary(&current.bytes) {
             let command = format!("lbx read {path} --binary base64 --max-bytes 0");
@@ -301,7 +301,7 @@ impl Change<'_> {
 
     /// Returns the message that a file does not match `expected`, which the caller may not have read.
     fn stale_message(&self, place: &ResolvedPath, expected: Sha256) -> String {
-        let shown = place.shown();
+        let shown = place.display();
         if self.session.mark(place.path()).is_some_and(|mark| mark.sha256 == expected) {
             format!("{shown} has changed since it was read")
         } else {
@@ -310,8 +310,8 @@ impl Change<'_> {
     }
 
     /// Returns the error for a file whose bytes differ from those that the caller has seen.
-    pub fn stale(&self, current: &Current, expected: Sha256) -> Error {
-        let shown = current.place.shown();
+    pub fn stale(&self, current: &LockedFile, expected: Sha256) -> Error {
+        let shown = current.place.display();
         let message = if current.exists() {
             self.stale_message(&current.place, expected)
         } else {
@@ -344,7 +344,7 @@ impl Change<'_> {
 }
 
 /// Returns lines as text: `lines 3 to 5 and line 9 were`.
-fn named(lines: &[(u64, u64)]) -> String {
+fn lines_text(lines: &[(u64, u64)]) -> String {
     let one = |&(first, last): &(u64, u64)| {
         if first == last { first.to_string() } else { format!("{first}-{last}") }
     };
@@ -418,7 +418,7 @@ impl Change<'_> {
         };
         let session = self.engine.session().as_str();
         // An entry of a newer lbx does not count as a repeat.
-        let entry_of = |seq| journal::done_entry(state, session, seq).ok().flatten();
+        let entry_of = |seq| journal::history_entry(state, session, seq).ok().flatten();
         let mut later: Vec<u64> = Vec::new();
         let first = self.entry.seq.saturating_sub(changes).max(1);
         for seq in (first..self.entry.seq).rev() {
@@ -445,10 +445,10 @@ impl Change<'_> {
             return Ok(false);
         };
         let session = self.engine.session().as_str();
-        let (numbers, mut next) = (Numbers::of(state, session)?, u64::MAX);
+        let (numbers, mut next) = (ChangeNumbers::of(state, session)?, u64::MAX);
         while let Some(seq) = numbers.before(next)? {
             next = seq;
-            let Some(entry) = journal::done_entry(state, session, seq)? else {
+            let Some(entry) = journal::history_entry(state, session, seq)? else {
                 continue;
             };
             if let Some(file) = entry.files.iter().find(|file| file.path == *path) {
@@ -479,10 +479,12 @@ impl Change<'_> {
     /// Returns true if a file is still as a change left it.
     fn has_new_side(&self, state: &State, file: &FileEntry) -> bool {
         let executor = Executor { workspace: &self.engine.workspace, state };
-        let found = executor.look(&self.location(&file.path), file.after.is_some());
+        let found = executor.observe(&self.location(&file.path), file.after.is_some());
         match (found, &file.after) {
-            (Ok(Observed::File { version: Some(now), .. }), Some(after)) => now == (after.sha256, after.mode),
-            (Ok(Observed::Nothing | Observed::Folder { .. }), None) => true,
+            (Ok(ObservedKind::File { version: Some(now), .. }), Some(after)) => {
+                now == (after.sha256, after.mode)
+            }
+            (Ok(ObservedKind::Nothing | ObservedKind::Folder { .. }), None) => true,
             _ => false,
         }
     }

@@ -11,7 +11,7 @@ use super::{moves, record, without_rename};
 use crate::engine::Engine;
 use crate::engine::journal::steps::{Location, Step};
 use crate::engine::journal::{JournalEntry, Version, backup};
-use crate::engine::sandbox::fork::{Earlier, ForkFolder};
+use crate::engine::sandbox::fork::{ForkFolder, FormerEntry};
 use crate::engine::snapshot::{EXTERNAL, PathChange, Store};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
@@ -49,14 +49,14 @@ pub fn keep_after(
         for (path, version) in files.iter().filter_map(|(path, before)| Some((path, (*before)?))) {
             // Without the bytes, the fork sees the file as it is now.
             if let Some(bytes) = backup::find(state, version.sha256)? {
-                fork.keep(root, path, &mut Earlier::Bytes(version.mode, &bytes))?;
+                fork.keep(root, path, &mut FormerEntry::Bytes(version.mode, &bytes))?;
             }
         }
         // Outermost first: everything in a new folder is new.
         let mut new: Vec<&WorkspacePath> = made.to_vec();
         new.extend(files.iter().filter(|(_, before)| before.is_none()).map(|(path, _)| *path));
         new.sort_unstable();
-        new.iter().try_for_each(|path| fork.keep(root, path, &mut Earlier::Nothing))
+        new.iter().try_for_each(|path| fork.keep(root, path, &mut FormerEntry::Nothing))
     });
 }
 
@@ -95,9 +95,9 @@ fn keep_present(
     let stat = match fs::stat_beneath(root, path) {
         Ok(stat) => stat,
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => {
-            return fork.keep(root, path, &mut Earlier::Nothing);
+            return fork.keep(root, path, &mut FormerEntry::Nothing);
         }
-        Err(errno) => return Err(Error::io("look at", workspace.shown(path), errno)),
+        Err(errno) => return Err(Error::io("look at", workspace.display(path), errno)),
     };
     if !fs::is_folder(&stat) || !moves {
         return keep_entry(workspace, fork, path, &stat);
@@ -119,18 +119,18 @@ fn keep_entry(
     stat: &Stat,
 ) -> Result<(), Error> {
     if fs::is_folder(stat) {
-        return fork.keep(workspace.root_fd(), path, &mut Earlier::Folder);
+        return fork.keep(workspace.root_fd(), path, &mut FormerEntry::Folder);
     }
     if changed_at(stat) > fork.record.began || !(fs::is_regular(stat) || fs::is_symlink(stat)) {
         return Ok(());
     }
-    let shown = workspace.shown(path);
+    let shown = workspace.display(path);
     let from = workspace.open_folder(&path.parent().unwrap_or_default())?;
     let name = path.name().unwrap_or_default();
     let mut copy = |folder: BorrowedFd<'_>, aside: &OsStr| {
         without_rename::copy((from.as_fd(), name), (folder, aside), &shown)
     };
-    fork.keep(workspace.root_fd(), path, &mut Earlier::Entry(&mut copy))
+    fork.keep(workspace.root_fd(), path, &mut FormerEntry::Entry(&mut copy))
 }
 
 /// A snapshot that a fork begins with.
@@ -182,7 +182,7 @@ impl ForkStart {
                 // A file that is older than the fork was there, though no snapshot had it, if it was ignored then.
                 let born = platform::birth_beneath(root, path.as_path());
                 if !may_have_been_ignored || born.is_none_or(|seconds| seconds >= fork.record.began.0) {
-                    fork.keep(root, &path, &mut Earlier::Nothing)?;
+                    fork.keep(root, &path, &mut FormerEntry::Nothing)?;
                 }
                 continue;
             }
@@ -193,7 +193,7 @@ impl ForkStart {
             let Some((version, bytes)) = self.store.version_like(&mut trees, &change.path, &present)? else {
                 continue;
             };
-            fork.keep(root, &path, &mut Earlier::Bytes(record::mode_of(&version, None), &bytes))?;
+            fork.keep(root, &path, &mut FormerEntry::Bytes(record::mode_of(&version, None), &bytes))?;
         }
         fork.sync_kept()
     }

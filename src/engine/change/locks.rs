@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::{record, recover};
-use crate::engine::journal::{JournalEntry, Unfinished};
+use crate::engine::journal::{JournalEntry, UnfinishedCalls};
 use crate::engine::store::session;
 use crate::engine::store::state::{Lock, STATE_FOLDER, State, StepsLock};
 use crate::engine::workspace::Workspace;
@@ -43,7 +43,7 @@ const SETTLED_AFTER: Duration = Duration::from_secs(1);
 
 /// State with the locks that every change holds.
 #[derive(Debug)]
-pub struct Locked {
+pub struct LockedState {
     /// State.
     pub state: State,
     /// Lock of the workspace; released on drop.
@@ -73,7 +73,7 @@ fn is_settled(workspace: &Workspace, now: SystemTime) -> bool {
 /// Returns the change that is not closed; `None` unless there is one, and nothing else to recover and no command that
 /// changes files.
 fn change_in_progress(state: &State) -> Result<Option<JournalEntry>, Error> {
-    let Unfinished { mut entries, unpublished, newer, damaged, strays, direct, .. } =
+    let UnfinishedCalls { mut entries, unpublished, newer, damaged, strays, direct, .. } =
         journal::open_entries(state, None)?;
     let unfinished = [unpublished.len(), newer.len(), damaged.len(), strays.len(), direct.len()];
     let others = entries.len().saturating_sub(1) + unfinished.iter().sum::<usize>();
@@ -85,7 +85,7 @@ impl Engine {
     ///
     /// # Errors
     /// Returns `lock_timeout`, or the OS error if the state cannot be written.
-    pub fn lock(&mut self) -> Result<Locked, Error> {
+    pub fn lock(&mut self) -> Result<LockedState, Error> {
         self.lock_for(false)
     }
 
@@ -103,18 +103,18 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Self::lock`].
-    pub(super) fn lock_for(&mut self, is_of_files: bool) -> Result<Locked, Error> {
+    pub(super) fn lock_for(&mut self, is_of_files: bool) -> Result<LockedState, Error> {
         if let Some(locked) = self.early_locks.take() {
             return Ok(locked);
         }
         let (state, lock) = self.lock_in_place()?;
         self.direct.clear();
         self.count_in(&state);
-        let turn = self.turn(&state, is_of_files)?;
+        let turn = self.steps_turn(&state, is_of_files)?;
         if matches!(turn, StepsTurn::Now(_)) {
             recover::recover(self, &state, None)?;
         }
-        Ok(Locked { state, lock, turn })
+        Ok(LockedState { state, lock, turn })
     }
 
     /// Opens the state and takes its lock; tries again if others remove or replace the state's folder meanwhile, since a
@@ -133,7 +133,7 @@ impl Engine {
             let lock = state.lock_workspace(&self.control, &|| {
                 record::open_early(self);
                 // Once it has the lock, a look at the file tells that this is still the newest state.
-                let _ = session::look_at(&state, self.session());
+                let _ = session::load_unchanged(&state, self.session());
             });
             let is_doubted = tries >= LOCK_TRIES;
             let is_right = state.is_in_place(&self.workspace)
@@ -153,7 +153,7 @@ impl Engine {
     }
 
     /// Returns the turn of the call; waits for it unless it can begin before.
-    fn turn(&self, state: &State, is_of_files: bool) -> Result<StepsTurn, Error> {
+    fn steps_turn(&self, state: &State, is_of_files: bool) -> Result<StepsTurn, Error> {
         if let Some(steps) = state.try_lock_steps()? {
             return Ok(StepsTurn::Now(steps));
         }
@@ -166,7 +166,7 @@ impl Engine {
 
     /// Finishes changes of dead calls, so that a call that only reads finds every change whole. Does nothing if another
     /// call is running, or if the workspace cannot be written.
-    pub fn settle(&mut self) {
+    pub fn finish_dead_calls(&mut self) {
         let Ok(Some(state)) = State::find(&self.workspace) else {
             return;
         };

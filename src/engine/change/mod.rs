@@ -34,8 +34,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use locks::StepsTurn;
-use moves::Sum;
-use plan::{After, Move, Origin, Planned};
+use moves::SizeSum;
+use plan::{FilePlan, Move, RenameSource, TargetState};
 
 use super::Engine;
 use super::history::replay::Pieces;
@@ -61,8 +61,8 @@ use crate::sha256::Sha256;
 use crate::text::content::body_of;
 use crate::text::replaced_lines::ReplacedLines;
 
-pub use locks::Locked;
-pub use open::{CheckedFile, Current};
+pub use locks::LockedState;
+pub use open::{CheckedFile, LockedFile};
 pub use plan::CallerKnowledge;
 
 /// A change in progress; holds the workspace's lock until its steps are taken or it is dropped.
@@ -90,7 +90,7 @@ pub struct Change<'e> {
     /// Journal entry of the change.
     entry: JournalEntry,
     /// Files changed so far.
-    files: Vec<Planned>,
+    files: Vec<FilePlan>,
     /// Moves.
     moves: Vec<Move>,
     /// Moves as paths, to map a path to its present location.
@@ -129,16 +129,16 @@ impl Engine {
         named.iter().try_for_each(|(field, path)| must_be_a_path(path, field))?;
         self.set_dry_run(dry_run);
         let (state, lock, turn) = if dry_run {
-            self.settle();
+            self.finish_dead_calls();
             let found = self.found.take();
             (found.map_or_else(|| State::find(&self.workspace), |state| Ok(Some(state)))?, None, None)
         } else {
-            let Locked { state, lock, turn } = self.lock_for(OF_FILES.contains(&tool))?;
+            let LockedState { state, lock, turn } = self.lock_for(OF_FILES.contains(&tool))?;
             (Some(state), Some(lock), Some(turn))
         };
         let session = match &state {
             Some(state) => {
-                let load = if dry_run { session::look_at } else { session::load };
+                let load = if dry_run { session::load_unchanged } else { session::load };
                 let (session, warning) = load(state, self.session())?;
                 self.warn_if(warning);
                 session
@@ -211,12 +211,12 @@ impl Change<'_> {
     }
 
     /// Notes that the caller knows all of a file, though nothing was changed.
-    pub fn note_seen(&mut self, current: &Current) {
+    pub fn note_seen(&mut self, current: &LockedFile) {
         self.note_shown(current, &[(1, crate::text::lines::count(&body_of(&current.bytes)))]);
     }
 
     /// Notes that an error showed the caller some lines of a file.
-    pub fn note_shown(&mut self, current: &Current, lines: &[(u64, u64)]) {
+    pub fn note_shown(&mut self, current: &LockedFile, lines: &[(u64, u64)]) {
         if let Some(original) = &current.original {
             self.engine.mark_shown(current.place.path(), current.sha256, &original.stat, lines);
         }
@@ -237,7 +237,13 @@ impl Change<'_> {
     ) -> Sha256 {
         let bytes: Buffer = bytes.into();
         self.warn_of_misfit(&seen.current, &bytes);
-        self.plan(seen, None, bytes, |bytes, sha256| After { bytes, sha256, mode, known, identity: None })
+        self.plan(seen, None, bytes, |bytes, sha256| TargetState {
+            bytes,
+            sha256,
+            mode,
+            known,
+            identity: None,
+        })
     }
 
     /// Sets the lines that the last planned change replaces, if they are known for certain.
@@ -251,11 +257,11 @@ impl Change<'_> {
     pub fn put_version(&mut self, seen: CheckedFile, bytes: Vec<u8>, version: &Version) {
         let (mode, identity) = (Some(version.mode), version.identity.clone());
         let known = CallerKnowledge::UnchangedLines;
-        self.plan(seen, None, bytes, |bytes, sha256| After { bytes, sha256, mode, known, identity });
+        self.plan(seen, None, bytes, |bytes, sha256| TargetState { bytes, sha256, mode, known, identity });
     }
 
     /// Plans the result of a command for a file, whose new bytes the caller has not seen.
-    pub fn put_unseen(
+    pub fn put_unread(
         &mut self,
         seen: CheckedFile,
         bytes: impl Into<Buffer>,
@@ -263,7 +269,7 @@ impl Change<'_> {
         identity: Option<Identity>,
     ) -> Sha256 {
         let (mode, known) = (Some(mode), CallerKnowledge::Nothing);
-        self.plan(seen, None, bytes, |bytes, sha256| After { bytes, sha256, mode, known, identity })
+        self.plan(seen, None, bytes, |bytes, sha256| TargetState { bytes, sha256, mode, known, identity })
     }
 
     /// Plans to rename `source` to `target`, perhaps with other bytes; returns their SHA-256. The read mark moves too, as
@@ -283,14 +289,14 @@ impl Change<'_> {
         let Some(original) = &current.original else {
             return Err(self.engine.workspace.not_found(&current.place));
         };
-        let origin = Origin {
+        let origin = RenameSource {
             path: current.place.path().clone(),
             original: original.clone(),
             bytes: Arc::clone(&current.bytes),
             sha256: current.sha256,
         };
         self.remove(source);
-        let after = |bytes, sha256| After { bytes, sha256, mode, known, identity: None };
+        let after = |bytes, sha256| TargetState { bytes, sha256, mode, known, identity: None };
         Ok(self.plan(target, Some(origin), bytes, after))
     }
 
@@ -298,9 +304,9 @@ impl Change<'_> {
     fn plan(
         &mut self,
         seen: CheckedFile,
-        origin: Option<Origin>,
+        origin: Option<RenameSource>,
         bytes: impl Into<Buffer>,
-        after: impl FnOnce(Arc<Buffer>, Sha256) -> After,
+        after: impl FnOnce(Arc<Buffer>, Sha256) -> TargetState,
     ) -> Sha256 {
         let bytes = Arc::new(bytes.into());
         let policy = self.engine.policy();
@@ -309,7 +315,7 @@ impl Change<'_> {
             self.blobs.begin(&seen.current.shared_bytes(), false);
         }
         let sha256 = Sha256::of(&bytes);
-        self.files.push(Planned {
+        self.files.push(FilePlan {
             seen,
             after: Some(after(bytes, sha256)),
             origin,
@@ -333,7 +339,7 @@ impl Change<'_> {
     }
 
     /// Sets the earlier changes that this one takes back, though later ones followed.
-    pub fn set_takes_back(&mut self, taken: journal::TakenBack) {
+    pub fn set_takes_back(&mut self, taken: journal::RevertedChanges) {
         self.entry.takes_back = Some(taken);
     }
 
@@ -343,7 +349,12 @@ impl Change<'_> {
     }
 
     /// Notes a file that others have left as this undo or redo would.
-    pub fn set_found_done(&mut self, path: WorkspacePath, before: Option<Version>, after: Option<Version>) {
+    pub fn note_unchanged_replay(
+        &mut self,
+        path: WorkspacePath,
+        before: Option<Version>,
+        after: Option<Version>,
+    ) {
         self.entry.found_done.push(FileEntry { path, before, after });
     }
 
@@ -353,7 +364,7 @@ impl Change<'_> {
     }
 
     /// Adds the description of a new trash entry, with the totals of its content.
-    pub fn describe(&mut self, mut entry: TrashEntry, sum: Sum) {
+    pub fn describe(&mut self, mut entry: TrashEntry, sum: SizeSum) {
         (entry.files, entry.bytes, entry.digest) = (sum.files, sum.bytes, sum.digest);
         self.described.push((entry, sum.looks));
     }
@@ -377,8 +388,8 @@ impl Change<'_> {
     }
 
     /// Returns the present path of the entry that will be at `path` once everything has moved.
-    fn standing(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
-        self.pieces.standing(path)
+    fn path_before_moves(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
+        self.pieces.source_of(path)
     }
 
     /// Returns the files that this change removes.
@@ -390,7 +401,7 @@ impl Change<'_> {
     /// Combines a removal and a new file at one path into a change of that file.
     fn join_names(&mut self) {
         // A file removed from a folder that moves away is at another path than a new file there.
-        let stays = |path: &WorkspacePath| self.pieces.standing(path).as_ref() == Some(path);
+        let stays = |path: &WorkspacePath| self.pieces.source_of(path).as_ref() == Some(path);
         let put: BTreeSet<WorkspacePath> = self
             .files
             .iter()
@@ -398,7 +409,7 @@ impl Change<'_> {
             .map(|file| file.seen.current.place.path().clone())
             .filter(stays)
             .collect();
-        let (old, mut files): (Vec<Planned>, Vec<Planned>) = std::mem::take(&mut self.files)
+        let (old, mut files): (Vec<FilePlan>, Vec<FilePlan>) = std::mem::take(&mut self.files)
             .into_iter()
             .partition(|file| file.after.is_none() && put.contains(file.seen.current.place.path()));
         let mut old: BTreeMap<WorkspacePath, CheckedFile> =
@@ -420,6 +431,6 @@ impl Change<'_> {
 
     /// Plans to remove a file.
     pub fn remove(&mut self, seen: CheckedFile) {
-        self.files.push(Planned { seen, after: None, origin: None, in_place: false, replaced: None });
+        self.files.push(FilePlan { seen, after: None, origin: None, in_place: false, replaced: None });
     }
 }

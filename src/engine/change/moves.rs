@@ -14,12 +14,12 @@ use super::Change;
 use super::executor::{OPEN_FOLDER, changed_meanwhile};
 use super::plan::Move;
 use crate::engine::Engine;
-use crate::engine::history::replay::{Kind, Pieces};
+use crate::engine::history::replay::{NodeKind, Pieces};
 use crate::engine::journal::steps::{Location, Thing};
 use crate::engine::journal::{FolderEntry, JournalEntry};
-use crate::engine::snapshot::{FileChange, FolderChange, LARGE_BYTES, OnDisk, RULE_FILES};
+use crate::engine::snapshot::{DiskFile, FileChange, FolderChange, LARGE_BYTES, RULE_FILES};
 use crate::engine::store::state::State;
-use crate::engine::workspace::digest::{Contents, Digest};
+use crate::engine::workspace::digest::{Digest, TreeContents};
 use crate::engine::workspace::metadata::Identity;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::{is_protected, is_repository, is_state};
@@ -35,16 +35,16 @@ const SNAPSHOT_FILES_MAX: usize = 50_000;
 const SNAPSHOT_BYTES_MAX: u64 = 512 << 20;
 
 /// A file that a move takes from one path to another, for the snapshot.
-pub struct Moved {
+pub struct MovedFile {
     /// Path before; `None` if it was outside the work tree.
     before: Option<WorkspacePath>,
     /// Path after; `None` if it is outside the work tree.
     after: Option<WorkspacePath>,
     /// The file.
-    file: OnDisk,
+    file: DiskFile,
 }
 
-impl Moved {
+impl MovedFile {
     /// Returns both sides for the snapshot.
     fn for_snapshot(&self) -> impl Iterator<Item = FileChange<'_>> {
         let side = Some(self.file.state());
@@ -56,7 +56,7 @@ impl Moved {
 
 /// Number of files and bytes in a folder or file.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Sum {
+pub struct SizeSum {
     /// Number of files and symlinks.
     pub files: u64,
     /// Number of bytes in them.
@@ -67,7 +67,7 @@ pub struct Sum {
     pub looks: Option<Sha256>,
 }
 
-impl Sum {
+impl SizeSum {
     /// Counts a file or symlink.
     pub fn add(&mut self, stat: &Stat) {
         if !fs::is_folder(stat) {
@@ -88,11 +88,11 @@ impl Change<'_> {
         from: &WorkspacePath,
         to: &WorkspacePath,
         is_final: bool,
-    ) -> Result<Sum, Error> {
-        let (mut sum, mut things) = (Sum::default(), Vec::new());
+    ) -> Result<SizeSum, Error> {
+        let (mut sum, mut things) = (SizeSum::default(), Vec::new());
         let mut goes_whole = true;
         let is_trashed = [from, to].into_iter().any(is_state) && !is_final;
-        let mut contents = is_trashed.then(Contents::default);
+        let mut contents = is_trashed.then(TreeContents::default);
         walk(&self.engine.workspace, from, &mut |found| {
             self.must_be_free(found, from, to)?;
             if let Some(contents) = &mut contents {
@@ -107,8 +107,8 @@ impl Change<'_> {
             sum.add(found.stat);
             Ok(())
         })?;
-        sum.digest = contents.as_ref().map(Contents::digest);
-        sum.looks = contents.as_ref().map(Contents::by_looks);
+        sum.digest = contents.as_ref().map(TreeContents::digest);
+        sum.looks = contents.as_ref().map(TreeContents::by_looks);
         if !goes_whole {
             self.make_way(&to.parent().unwrap_or_default())?;
         }
@@ -120,11 +120,11 @@ impl Change<'_> {
     /// does not move as a whole, a new folder.
     fn move_part(
         &mut self,
-        part: Part,
+        part: MovePart,
         (from, to): (&WorkspacePath, &WorkspacePath),
         (goes_whole, is_final): (bool, bool),
     ) {
-        let Part { path, thing, mode, identity } = part;
+        let MovePart { path, thing, mode, identity } = part;
         let new = path.rebased(from, to);
         if thing.is_folder && !goes_whole {
             self.replace_folder(path, FolderEntry { path: new, mode: Some(mode), identity });
@@ -158,7 +158,7 @@ impl Change<'_> {
             let Location::File(path) = &moved.from else { continue };
             let found = fs::stat_beneath(workspace.root_fd(), path);
             if found.map(|stat| stat.st_ino) != Ok(moved.thing.inode) {
-                return Err(changed_meanwhile(&workspace.shown(path)));
+                return Err(changed_meanwhile(&workspace.display(path)));
             }
         }
         Ok(())
@@ -177,14 +177,14 @@ impl Change<'_> {
             .into_iter()
             .filter(|(path, _)| is_file(path))
             .try_for_each(|(path, stat)| {
-                self.must_be_unprotected(path, stat, &self.engine.workspace.shown(path))
+                self.must_be_unprotected(path, stat, &self.engine.workspace.display(path))
             })?;
         if fs::is_symlink(found.stat) && is_file(&&new) { self.must_be_free_below(&new) } else { Ok(()) }
     }
 }
 
 /// An entry to move.
-struct Part {
+struct MovePart {
     /// Path.
     path: WorkspacePath,
     /// Type and identity.
@@ -211,31 +211,31 @@ pub struct ExistingEntry<'w> {
 
 impl ExistingEntry<'_> {
     /// Returns the entry as one to move.
-    fn part(&self) -> Part {
+    fn part(&self) -> MovePart {
         let is_folder = fs::is_folder(self.stat);
         let thing = Thing::of(self.stat);
         let opened = || fs::open_at(self.handle?.as_fd(), OsStr::new("."), fs::FOLDER).ok();
         let identity = is_folder.then(opened).flatten().and_then(|opened| Identity::of(&opened, self.stat));
-        Part { path: self.path.clone(), thing, mode: fs::mode_of(self.stat), identity }
+        MovePart { path: self.path.clone(), thing, mode: fs::mode_of(self.stat), identity }
     }
 
     /// Adds it to the contents of `top`.
-    pub fn add_to(&self, contents: &mut Contents, top: &WorkspacePath) {
+    pub fn add_to(&self, contents: &mut TreeContents, top: &WorkspacePath) {
         self.add_as(contents, &self.path.rebased(top, &WorkspacePath::root()));
     }
 
     /// Adds it to the contents of a folder, under the name `path`.
-    pub fn add_as(&self, contents: &mut Contents, path: &WorkspacePath) {
+    pub fn add_as(&self, contents: &mut TreeContents, path: &WorkspacePath) {
         contents.add(path, self.stat, (self.folder, self.name));
     }
 
     /// Reads a regular file or symlink.
-    fn on_disk(&self) -> std::io::Result<OnDisk> {
+    fn on_disk(&self) -> std::io::Result<DiskFile> {
         if fs::is_symlink(self.stat) {
-            return Ok(OnDisk::Symlink(fs::read_link_at(self.folder, self.name)?));
+            return Ok(DiskFile::Symlink(fs::read_link_at(self.folder, self.name)?));
         }
         let bytes = fs::read_at(self.folder, self.name, SNAPSHOT_BYTES_MAX)?;
-        Ok(OnDisk::of(fs::mode_of(self.stat), bytes.unwrap_or_default()))
+        Ok(DiskFile::of(fs::mode_of(self.stat), bytes.unwrap_or_default()))
     }
 }
 
@@ -254,10 +254,10 @@ pub fn walk(
         vec![(Rc::new(parent), top.name().unwrap_or_default().to_owned(), top.clone())];
     while let Some((folder, name, path)) = waiting.pop() {
         let io = |errno: Errno| {
-            let error = Error::io("look at", workspace.shown(&path), errno);
+            let error = Error::io("look at", workspace.display(&path), errno);
             if errno == Errno::ACCESS { error.suggest(OPEN_FOLDER) } else { error }
         };
-        let entry = fs::Entry::at(folder.as_fd(), &name).map_err(io)?;
+        let entry = fs::NamedEntry::at(folder.as_fd(), &name).map_err(io)?;
         let stat = entry.stat().map_err(io)?;
         let handle = if fs::is_folder(&stat) { Some(entry.into_folder().map_err(io)?) } else { None };
         let has_name = path != *top && is_protected(name.as_bytes());
@@ -267,7 +267,7 @@ pub fn walk(
         // A folder that may not be searched could be a repository: the error says so.
         let inner = handle.as_ref().filter(|_| !has_name).map(open_inner).transpose()?;
         if has_name || handle.as_ref().is_some_and(|handle| is_repository(handle.as_fd())) {
-            let shown = workspace.shown(&path);
+            let shown = workspace.display(&path);
             let message = format!("{shown} is protected, so the folder that holds it stays where it is");
             return Err(Error::new(ErrorKind::ProtectedPath, message).at(shown));
         }
@@ -293,9 +293,9 @@ pub fn walk(
 ///
 /// # Errors
 /// Returns the OS error: an entry that may not be examined may well exist.
-pub fn kind(workspace: &Workspace, path: &WorkspacePath) -> Result<Option<Kind>, Error> {
+pub fn kind(workspace: &Workspace, path: &WorkspacePath) -> Result<Option<NodeKind>, Error> {
     let place = workspace.place_of(path)?;
-    let kind = |stat| if fs::is_folder(stat) { Kind::Folder } else { Kind::Other };
+    let kind = |stat| if fs::is_folder(stat) { NodeKind::Folder } else { NodeKind::Other };
     Ok(place.stat().map(kind))
 }
 
@@ -311,11 +311,11 @@ struct MovedFolder {
 
 /// Moves of an applied change, for the snapshot.
 #[derive(Default)]
-pub struct ForSnapshot {
+pub struct SnapshotMoves {
     /// Folders that moved as a whole.
     folders: Vec<MovedFolder>,
     /// Files.
-    files: Vec<Moved>,
+    files: Vec<MovedFile>,
     /// Number of bytes that were read from files at their present paths.
     bytes: u64,
 }
@@ -324,38 +324,38 @@ pub struct ForSnapshot {
 const AHEAD_FILES_MAX: usize = 64;
 
 /// Files that are about to move.
-pub struct AboutToMove {
+pub struct MoveCandidates {
     /// Moves, for the snapshot.
-    pub for_snapshot: ForSnapshot,
+    pub for_snapshot: SnapshotMoves,
     /// Stats from when they were read, by path.
     pub read: Vec<(WorkspacePath, Stat)>,
 }
 
-impl AboutToMove {
+impl MoveCandidates {
     /// Reads the files that are about to move; `None` if they must be read after the move: folders, symlinks, large
     /// files, rule files, and unreadable ones.
     pub fn of(workspace: &Workspace, state: &State, moves: &[Move]) -> Option<Self> {
         if moves.len() > AHEAD_FILES_MAX {
             return None;
         }
-        let mut all = Self { for_snapshot: ForSnapshot::default(), read: Vec::new() };
-        moves.iter().try_for_each(|moved| all.take(workspace, state, moved))?;
+        let mut all = Self { for_snapshot: SnapshotMoves::default(), read: Vec::new() };
+        moves.iter().try_for_each(|moved| all.read_one(workspace, state, moved))?;
         Some(all)
     }
 
     /// Reads one file.
-    fn take(&mut self, workspace: &Workspace, state: &State, moved: &Move) -> Option<()> {
+    fn read_one(&mut self, workspace: &Workspace, state: &State, moved: &Move) -> Option<()> {
         let [from, to] = [&moved.from, &moved.to].map(|at| at.from_root(state.path()));
         let holds_rules =
             |path: &WorkspacePath| path.name().is_some_and(|name| RULE_FILES.contains(&name.as_bytes()));
         if moved.thing.is_folder || holds_rules(&from) || holds_rules(&to) {
             return None;
         }
-        let (file, stat) = workspace.open_regular(&from, &workspace.shown(&from)).ok()?;
+        let (file, stat) = workspace.open_regular(&from, &workspace.display(&from)).ok()?;
         let bytes = fs::read_to_end(file, fs::size_of(&stat), LARGE_BYTES as u64 - 1).ok()?;
         let [before, after] = [&from, &to].map(|path| among_files(path, state.path()));
-        let file = OnDisk::of(fs::mode_of(&stat), bytes);
-        self.for_snapshot.files.push(Moved { before, after, file });
+        let file = DiskFile::of(fs::mode_of(&stat), bytes);
+        self.for_snapshot.files.push(MovedFile { before, after, file });
         self.read.push((from, stat));
         Some(())
     }
@@ -370,7 +370,7 @@ impl AboutToMove {
     }
 }
 
-impl ForSnapshot {
+impl SnapshotMoves {
     /// Collects the moves of a change.
     ///
     /// # Errors
@@ -384,7 +384,7 @@ impl ForSnapshot {
         let is_mixed = !entry.files.is_empty()
             || entry.moves.iter().any(|moved| targets.below(&moved.to).next().is_some());
         for moved in &entry.moves {
-            if !is_mixed && kind(workspace, &moved.to)? == Some(Kind::Folder) {
+            if !is_mixed && kind(workspace, &moved.to)? == Some(NodeKind::Folder) {
                 let folder = workspace.open_folder(&moved.to)?;
                 let (before, after) = (among_files(&moved.from), among_files(&moved.to));
                 all.folders.push(MovedFolder { folder, before, after });
@@ -419,7 +419,7 @@ impl ForSnapshot {
                 return Ok(());
             }
             let file = if size > file_bytes_max {
-                OnDisk::TooLarge(size)
+                DiskFile::TooLarge(size)
             } else if size > bytes_left {
                 return Ok(());
             } else {
@@ -427,10 +427,10 @@ impl ForSnapshot {
                 self.bytes += size;
                 // No message names a place of the trash.
                 let shown =
-                    || engine.workspace.shown(after.as_ref().or(before.as_ref()).unwrap_or(found.path));
+                    || engine.workspace.display(after.as_ref().or(before.as_ref()).unwrap_or(found.path));
                 found.on_disk().map_err(|source| Error::io("read", shown(), source))?
             };
-            self.files.push(Moved { before, after, file });
+            self.files.push(MovedFile { before, after, file });
             Ok(())
         })
     }
@@ -449,7 +449,7 @@ impl ForSnapshot {
     /// away from a name, and another may write a file there.
     pub fn files_with<'a>(&'a self, others: Vec<FileChange<'a>>) -> Vec<FileChange<'a>> {
         let mut by_path: BTreeMap<&Path, FileChange<'a>> = BTreeMap::new();
-        for file in others.into_iter().chain(self.files.iter().flat_map(Moved::for_snapshot)) {
+        for file in others.into_iter().chain(self.files.iter().flat_map(MovedFile::for_snapshot)) {
             let path = Path::new(OsStr::from_bytes(file.path));
             let known = by_path.entry(path).or_insert_with(|| file.clone());
             known.before = known.before.or(file.before);

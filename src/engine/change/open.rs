@@ -22,7 +22,7 @@ use crate::limits::CHANGED_FILE_BYTES_MAX;
 use crate::sha256::Sha256;
 
 /// A file under the lock.
-pub struct Current {
+pub struct LockedFile {
     /// Path.
     pub(in crate::engine) place: ResolvedPath,
     /// Identity of the file; `None` for a new one.
@@ -33,7 +33,7 @@ pub struct Current {
     pub(in crate::engine) sha256: Sha256,
 }
 
-impl Current {
+impl LockedFile {
     /// Returns its path.
     pub fn place(&self) -> &ResolvedPath {
         &self.place
@@ -42,7 +42,7 @@ impl Current {
     /// Returns the owner and attributes of a file, to restore it if it is deleted.
     pub fn identity(&self, workspace: &Workspace) -> Option<Identity> {
         let original = self.original.as_ref().filter(|it| fs::is_regular(&it.stat))?;
-        let (file, stat) = workspace.open_regular(&original.path, self.place.shown()).ok()?;
+        let (file, stat) = workspace.open_regular(&original.path, self.place.display()).ok()?;
         Identity::of(&file, &stat)
     }
 
@@ -85,14 +85,14 @@ impl Current {
 /// A file that may be changed: it passed the gate, or needs no check.
 pub struct CheckedFile {
     /// File.
-    pub(in crate::engine) current: Current,
+    pub(in crate::engine) current: LockedFile,
     /// True if the caller has proved that it saw the bytes.
     pub(in crate::engine) proved: bool,
 }
 
 impl CheckedFile {
     /// Returns the file.
-    pub fn current(&self) -> &Current {
+    pub fn current(&self) -> &LockedFile {
         &self.current
     }
 }
@@ -103,15 +103,15 @@ impl Change<'_> {
     /// # Errors
     /// Returns `outside_workspace`, `protected_path`, `is_a_directory`, `not_a_regular_file`, `permission_denied`,
     /// `too_large` above 512 MiB or the policy's limit, or the OS error.
-    pub fn look_at(&self, path: &std::path::Path) -> Result<Current, Error> {
-        self.look_at_place(self.engine.workspace.resolve_file(path)?)
+    pub fn open_current(&self, path: &std::path::Path) -> Result<LockedFile, Error> {
+        self.open_resolved(self.engine.workspace.resolve_file(path)?)
     }
 
     /// Opens a file at a path that was just resolved.
     ///
     /// # Errors
     /// As [`Self::look_at`].
-    pub fn look_at_place(&self, place: ResolvedPath) -> Result<Current, Error> {
+    pub fn open_resolved(&self, place: ResolvedPath) -> Result<LockedFile, Error> {
         let current = self.look_to_replace(place)?;
         self.must_be_allowed(&current)?;
         Ok(current)
@@ -121,13 +121,13 @@ impl Change<'_> {
     ///
     /// # Errors
     /// As [`Self::look_at`].
-    pub fn look_to_replace(&self, place: ResolvedPath) -> Result<Current, Error> {
+    pub fn look_to_replace(&self, place: ResolvedPath) -> Result<LockedFile, Error> {
         self.must_be_writable(&place)?;
         place.must_take_a_file()?;
         if place.stat().is_none() {
             must_be_short(place.path().as_path(), "path")?;
             let sha256 = Sha256::of(b"");
-            return Ok(Current { place, original: None, bytes: Arc::default(), sha256 });
+            return Ok(LockedFile { place, original: None, bytes: Arc::default(), sha256 });
         }
         let (file, stat) = match place.opened() {
             Some(opened) => opened,
@@ -142,19 +142,19 @@ impl Change<'_> {
     ///
     /// # Errors
     /// Returns `protected_path`, or as [`Self::look_at`].
-    pub fn look_beneath(&self, path: &WorkspacePath) -> Result<Current, Error> {
-        let absent = self.nothing_at(path)?;
+    pub fn open_canonical(&self, path: &WorkspacePath) -> Result<LockedFile, Error> {
+        let absent = self.free_path(path)?;
         let place = self.engine.workspace.place_of(path)?;
         match place.stat() {
             None => return Ok(absent),
             Some(stat) => {
-                self.must_be_unprotected(path, Some(stat), place.shown())?;
+                self.must_be_unprotected(path, Some(stat), place.display())?;
                 if fs::is_symlink(stat) {
                     return self.read_link(place);
                 }
             }
         }
-        let (file, stat) = match self.engine.workspace.open_regular(path, absent.place.shown()) {
+        let (file, stat) = match self.engine.workspace.open_regular(path, absent.place.display()) {
             Ok(opened) => opened,
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
                 return Ok(absent);
@@ -168,13 +168,13 @@ impl Change<'_> {
     ///
     /// # Errors
     /// Returns `protected_path`.
-    pub fn nothing_at(&self, path: &WorkspacePath) -> Result<Current, Error> {
-        let place = ResolvedPath::at(path.clone(), self.engine.workspace.shown(path), None);
+    pub fn free_path(&self, path: &WorkspacePath) -> Result<LockedFile, Error> {
+        let place = ResolvedPath::at(path.clone(), self.engine.workspace.display(path), None);
         // A deleted file may change in the trash: an undo can go back past the deletion.
         if !path.is_within(&path_in(self.state.as_ref(), trash::FOLDER)) {
             self.must_be_writable(&place)?;
         }
-        Ok(Current { place, original: None, bytes: Arc::default(), sha256: Sha256::of(b"") })
+        Ok(LockedFile { place, original: None, bytes: Arc::default(), sha256: Sha256::of(b"") })
     }
 
     /// Raises the limit of open files, if the change has many.
@@ -182,7 +182,7 @@ impl Change<'_> {
         /// Number of files that fit under any limit of open files.
         const FEW_FILES: usize = 64;
         if files > FEW_FILES {
-            self.open_files.borrow_mut().get_or_insert_with(OpenFiles::as_many_as_allowed);
+            self.open_files.borrow_mut().get_or_insert_with(OpenFiles::raise_limit);
         }
     }
 
@@ -192,10 +192,10 @@ impl Change<'_> {
         place: ResolvedPath,
         file: Arc<std::fs::File>,
         stat: rustix::fs::Stat,
-    ) -> Result<Current, Error> {
+    ) -> Result<LockedFile, Error> {
         self.files_read.set(self.files_read.get() + 1);
         self.make_room_for(self.files_read.get());
-        let (size, most, shown) = (fs::size_of(&stat), self.file_bytes_max(), place.shown());
+        let (size, most, shown) = (fs::size_of(&stat), self.file_bytes_max(), place.display());
         if size > most {
             let message = format!(
                 "{shown} has {size} bytes; the largest file that can be changed has {most} (limits.file_bytes)"
@@ -207,16 +207,16 @@ impl Change<'_> {
                 .suggest("`read`, `grep` and `bash` take it; only the policy lets other tools change it."));
         }
         let (bytes, sha256) = digest::read(&file, fs::size_of(&stat), self.file_bytes_max())
-            .map_err(|source| Error::io("read", place.shown(), source))?;
+            .map_err(|source| Error::io("read", place.display(), source))?;
         let original = Original { path: place.path().clone(), stat, opened: Some(file) };
-        Ok(Current { place, original: Some(original), bytes: Arc::new(bytes), sha256 })
+        Ok(LockedFile { place, original: Some(original), bytes: Arc::new(bytes), sha256 })
     }
 
     /// Opens the file at `path`, to remove or rename it; does not follow a symlink there.
     ///
     /// # Errors
     /// As [`Self::look_at`].
-    pub fn look_at_itself(&self, path: &std::path::Path) -> Result<Current, Error> {
+    pub fn open_nofollow(&self, path: &std::path::Path) -> Result<LockedFile, Error> {
         let place = self.engine.workspace.resolve_entry(path)?;
         if !place.stat().is_some_and(fs::is_symlink) {
             return self.look_to_replace(self.engine.workspace.resolve_file(path)?);
@@ -226,21 +226,21 @@ impl Change<'_> {
     }
 
     /// Reads a symlink's target.
-    fn read_link(&self, place: ResolvedPath) -> Result<Current, Error> {
-        let io = |errno| Error::io("read", place.shown(), errno);
+    fn read_link(&self, place: ResolvedPath) -> Result<LockedFile, Error> {
+        let io = |errno| Error::io("read", place.display(), errno);
         let link = fs::entry_beneath(self.engine.workspace.root_fd(), place.path()).map_err(io)?;
         let stat = link.stat().map_err(io)?;
         let bytes = link.target().map_err(io)?;
         let sha256 = Sha256::of(&bytes);
         let original = Original { path: place.path().clone(), stat, opened: None };
-        Ok(Current { place, original: Some(original), bytes: Arc::new(bytes.into()), sha256 })
+        Ok(LockedFile { place, original: Some(original), bytes: Arc::new(bytes.into()), sha256 })
     }
 
     /// Resolves the path of a present or future folder.
     ///
     /// # Errors
     /// Returns `outside_workspace`, `protected_path`, or the OS error.
-    pub fn look_at_folder(&self, path: &std::path::Path) -> Result<ResolvedPath, Error> {
+    pub fn resolve_folder(&self, path: &std::path::Path) -> Result<ResolvedPath, Error> {
         let place = self.engine.workspace.resolve(path)?;
         if place.path().is_root() {
             return Ok(place);
@@ -256,12 +256,12 @@ impl Change<'_> {
     ///
     /// # Errors
     /// Returns `outside_workspace`, `protected_path`, or the OS error.
-    pub fn look_at_entry(&self, path: &std::path::Path) -> Result<ResolvedPath, Error> {
-        let place = self.look_at_destination(path)?;
+    pub fn resolve_entry_to_move(&self, path: &std::path::Path) -> Result<ResolvedPath, Error> {
+        let place = self.resolve_destination(path)?;
         if place.path().is_root() {
             let message = "the workspace root cannot be deleted or moved";
             return Err(Error::new(ErrorKind::ProtectedPath, message)
-                .at(place.shown())
+                .at(place.display())
                 .suggest("Name a file or folder inside it. `ls` shows what there is."));
         }
         Ok(place)
@@ -271,7 +271,7 @@ impl Change<'_> {
     ///
     /// # Errors
     /// As [`Self::look_at_entry`].
-    pub fn look_at_destination(&self, path: &std::path::Path) -> Result<ResolvedPath, Error> {
+    pub fn resolve_destination(&self, path: &std::path::Path) -> Result<ResolvedPath, Error> {
         let place = self.engine.workspace.resolve_entry(path)?;
         self.must_be_writable(&place)?;
         if place.stat().is_none() {
@@ -286,9 +286,9 @@ impl Change<'_> {
     /// Fails for a path that no tool writes, or that the policy protects.
     pub(in crate::engine) fn must_be_writable(&self, place: &ResolvedPath) -> Result<(), Error> {
         place.must_be_writable()?;
-        self.protection.check(&self.engine.workspace, place.path(), place.shown())?;
-        self.must_be_unprotected(place.path(), place.stat(), place.shown())?;
-        place.aliases().iter().try_for_each(|name| self.must_be_unprotected(name, None, place.shown()))
+        self.protection.check(&self.engine.workspace, place.path(), place.display())?;
+        self.must_be_unprotected(place.path(), place.stat(), place.display())?;
+        place.aliases().iter().try_for_each(|name| self.must_be_unprotected(name, None, place.display()))
     }
 
     /// Fails for a path that the policy protects, by its own name or by another name of the file there.
@@ -327,9 +327,9 @@ impl Change<'_> {
         if !place.stat().is_some_and(fs::is_regular) {
             return Ok(None);
         }
-        let (file, stat) = self.engine.workspace.open_regular(place.path(), place.shown())?;
+        let (file, stat) = self.engine.workspace.open_regular(place.path(), place.display())?;
         let (_, sha256) = digest::read(&file, fs::size_of(&stat), self.file_bytes_max())
-            .map_err(|source| Error::io("read", place.shown(), source))?;
+            .map_err(|source| Error::io("read", place.display(), source))?;
         Ok(Some(sha256))
     }
 
@@ -337,18 +337,18 @@ impl Change<'_> {
     ///
     /// # Errors
     /// Returns `permission_denied`, or the OS error.
-    pub fn must_be_allowed(&self, current: &Current) -> Result<(), Error> {
+    pub fn must_be_allowed(&self, current: &LockedFile) -> Result<(), Error> {
         let place = &current.place;
         if !current.exists() || current.is_symlink() {
             return Ok(());
         }
         fs::may_write(self.engine.workspace.root_fd(), place.path()).map_err(|errno| {
-            let error = Error::io("write", place.shown(), errno);
+            let error = Error::io("write", place.display(), errno);
             match errno {
                 // Only its owner can change the mode.
                 Errno::ACCESS if place.stat().is_some_and(fs::is_own) => error.suggest(format!(
                     "Make it writable first (chmod u+w {}), or leave it alone.",
-                    place.shown()
+                    place.display()
                 )),
                 // A file that is immutable, or on a mount that can only be read.
                 _ => error,
@@ -360,7 +360,7 @@ impl Change<'_> {
 /// Returns the error for a link that is written with a slash at its end: the caller may mean the link, or the folder
 /// that it leads to.
 fn names_what_a_link_leads_to(place: &ResolvedPath) -> Error {
-    let shown = place.shown();
+    let shown = place.display();
     Error::invalid(format!(
         "{shown} is a symlink; with a trailing slash, the path means the folder that it leads to"
     ))

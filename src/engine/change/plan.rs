@@ -37,20 +37,20 @@ pub enum CallerKnowledge {
 }
 
 /// A file with its target state.
-pub(super) struct Planned {
+pub(super) struct FilePlan {
     /// Present file.
     pub(super) seen: CheckedFile,
     /// Target state; `None` to delete it.
-    pub(super) after: Option<After>,
+    pub(super) after: Option<TargetState>,
     /// File that it was before it got this name.
-    pub(super) origin: Option<Origin>,
+    pub(super) origin: Option<RenameSource>,
     /// True to write into the existing file, which keeps its inode.
     pub(super) in_place: bool,
     /// Lines that it replaces, if its tool knows them.
     pub(super) replaced: Option<Vec<ReplacedLines>>,
 }
 
-impl Planned {
+impl FilePlan {
     /// Returns the file whose identity the new one gets.
     pub(super) fn model(&self) -> Option<&Original> {
         let origin = self.origin.as_ref().map(|origin| &origin.original);
@@ -58,7 +58,7 @@ impl Planned {
     }
 
     /// Returns the mode that the file gets with `after`, as far as a snapshot records it.
-    pub(super) fn mode_of(&self, after: &After) -> u32 {
+    pub(super) fn mode_of(&self, after: &TargetState) -> u32 {
         let model =
             || self.model().map(|model| recorded_mode(&model.stat)).filter(|mode| !is_symlink_mode(*mode));
         after.mode.or_else(model).unwrap_or(NEW_FILE_MODE)
@@ -71,7 +71,7 @@ impl Planned {
 }
 
 /// File whose identity and read mark a renamed one takes over.
-pub(super) struct Origin {
+pub(super) struct RenameSource {
     /// Path before.
     pub(super) path: WorkspacePath,
     /// Identity of the file.
@@ -83,7 +83,7 @@ pub(super) struct Origin {
 }
 
 /// Target state of a file.
-pub(super) struct After {
+pub(super) struct TargetState {
     /// Bytes.
     pub(super) bytes: Arc<Buffer>,
     /// SHA-256 of the bytes.
@@ -123,14 +123,14 @@ pub struct Move {
     /// Type and identity.
     pub thing: Thing,
     /// Copy, if it moves to another mount.
-    pub across: Option<Across>,
+    pub across: Option<CrossMountMove>,
     /// True if an undo leaves it.
     pub is_final: bool,
 }
 
 /// A move to another mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Across {
+pub struct CrossMountMove {
     /// Location of the copy until it is renamed.
     pub copy: Location,
     /// Inode and type of the copy.
@@ -144,7 +144,7 @@ pub struct Across {
 pub fn plan(intent: Intent, held: impl Fn(usize) -> Location) -> Vec<Step> {
     let are_held = is_crowded(&intent);
     let Intent { removed, moves, made, files, cleared, vacated } = intent;
-    let leaving = Leaving::of(&moves);
+    let leaving = RenamedNames::of(&moves);
     let files_in_the_way: HashMap<&Location, &Version> =
         removed.iter().map(|(at, version)| (at, version)).collect();
     let over = |moved: &Move| {
@@ -171,7 +171,7 @@ pub fn plan(intent: Intent, held: impl Fn(usize) -> Location) -> Vec<Step> {
         let over = over(moved);
         let rename = |from, to, thing, over| Step::Rename { from, to, thing, over, copy_of: None, is_final };
         match across {
-            Some(Across { copy, thing: copied, gone }) => {
+            Some(CrossMountMove { copy, thing: copied, gone }) => {
                 let copy_of = Some(from.clone());
                 coming.push(Step::Rename { from: copy, to, thing: copied, over, copy_of, is_final });
                 let goes = rename(from, gone, thing, None);
@@ -202,14 +202,14 @@ fn depth(at: Option<&Location>) -> usize {
 }
 
 /// Names of things that are renamed.
-struct Leaving<'m> {
+struct RenamedNames<'m> {
     /// Names.
     names: BTreeSet<&'m Location>,
     /// Length of the longest name, in bytes.
     longest: usize,
 }
 
-impl<'m> Leaving<'m> {
+impl<'m> RenamedNames<'m> {
     /// Collects the old names of `moves`.
     fn of(moves: &'m [Move]) -> Self {
         let names: BTreeSet<&Location> = moves.iter().map(|moved| &moved.from).collect();
@@ -228,7 +228,7 @@ impl<'m> Leaving<'m> {
     }
 
     /// Returns true if a path is, or lies in, something that moves away.
-    fn lies_in(&self, at: &Location) -> bool {
+    fn moves_away(&self, at: &Location) -> bool {
         self.names.range::<Location, _>(at..).next().is_some_and(|from| from.is_within(at))
     }
 }
@@ -236,15 +236,15 @@ impl<'m> Leaving<'m> {
 /// Returns true if a moved thing is in the way of another, moves out of or into another, or moves out of a folder that
 /// is removed.
 fn is_crowded(intent: &Intent) -> bool {
-    let leaving = Leaving::of(&intent.moves);
+    let leaving = RenamedNames::of(&intent.moves);
     let files: Vec<&Location> = intent.files.iter().flat_map(Step::locations).collect();
     let made = intent.made.iter().map(|folder| &folder.path);
-    files.iter().any(|at| leaving.lies_in(at))
+    files.iter().any(|at| leaving.moves_away(at))
         || files.iter().copied().chain(made).any(|at| leaving.holds(Some(at)))
-        || intent.cleared.iter().any(|folder| leaving.lies_in(&folder.path))
+        || intent.cleared.iter().any(|folder| leaving.moves_away(&folder.path))
         || intent.moves.iter().any(|moved| {
             leaving.holds(Some(&moved.to))
-                || leaving.lies_in(&moved.to)
+                || leaving.moves_away(&moved.to)
                 || leaving.holds(moved.from.parent().as_ref())
         })
 }

@@ -11,9 +11,9 @@ use std::{io, thread};
 
 use rustix::fs::Stat;
 
-use super::folders::Ways;
-use super::plan::Planned;
-use super::staging::{New, Original, Stage, Staged};
+use super::folders::ParentFolders;
+use super::plan::FilePlan;
+use super::staging::{NewContent, Original, StagedFile, StagingFolder};
 use crate::engine::journal::backup::{self, InlineBackup};
 use crate::engine::journal::bundle::{self, PendingFile};
 use crate::engine::snapshot::{LARGE_BYTES, PreparedSnapshot};
@@ -34,7 +34,7 @@ pub(super) struct StagedFiles {
     /// Folder on the file system of most of these files, opened before any of them was written.
     pub file_system: Option<Arc<OwnedFd>>,
     /// Staged new bytes, by index of the file.
-    pub staged: BTreeMap<usize, Staged>,
+    pub staged: BTreeMap<usize, StagedFile>,
     /// Backups of larger files, or of many.
     pub backups: Vec<PendingFile>,
     /// Old bytes of a few small files, for the journal entry.
@@ -76,7 +76,7 @@ impl StagedFiles {
 }
 
 /// Files to write.
-pub(super) struct ToWrite<'c> {
+pub(super) struct FilesToWrite<'c> {
     /// Workspace.
     pub workspace: &'c Workspace,
     /// State of the workspace.
@@ -84,18 +84,18 @@ pub(super) struct ToWrite<'c> {
     /// Id of the change.
     pub id: &'c str,
     /// Files of the change.
-    pub files: &'c [Planned],
+    pub files: &'c [FilePlan],
     /// Other bytes to back up.
     pub kept: &'c [Vec<u8>],
     /// Folders of the files.
-    pub ways: &'c Ways,
+    pub ways: &'c ParentFolders,
     /// Mounts of folders in which files are replaced.
     pub mounts: &'c BTreeMap<WorkspacePath, Mount>,
     /// True to stage all of them next to their targets.
     pub is_beside: bool,
 }
 
-impl ToWrite<'_> {
+impl FilesToWrite<'_> {
     /// Returns true if there are so many files that their old bytes go into a bundle.
     pub fn is_many(&self) -> bool {
         self.files.len() > SYNC_EACH_MAX
@@ -156,8 +156,9 @@ impl ToWrite<'_> {
     /// Writes the new bytes of some of the files. Returns those written even after an error.
     fn write_new(&self, numbers: Range<usize>) -> (StagedFiles, Result<(), Error>) {
         let mut new = StagedFiles::default();
-        let outcome = Stage::new(self.workspace, self.state, self.id).and_then(|stage| {
-            let stage = if self.is_beside { stage.beside() } else { stage.knowing(self.mounts) };
+        let outcome = StagingFolder::new(self.workspace, self.state, self.id).and_then(|stage| {
+            let stage =
+                if self.is_beside { stage.stage_next_to_targets() } else { stage.knowing(self.mounts) };
             let files = self.files.iter().enumerate().take(numbers.end).skip(numbers.start);
             for (number, file) in files {
                 // A file that keeps its inode keeps its metadata.
@@ -176,17 +177,17 @@ impl ToWrite<'_> {
     /// Writes the new bytes of a file; `None` if it is deleted.
     fn staged(
         &self,
-        stage: &Stage<'_>,
+        stage: &StagingFolder<'_>,
         number: usize,
-        file: &Planned,
+        file: &FilePlan,
         warnings: &mut Vec<String>,
-    ) -> Result<Option<Staged>, Error> {
+    ) -> Result<Option<StagedFile>, Error> {
         let Some(after) = &file.after else { return Ok(None) };
         let current = &file.seen.current;
         let parent = current.place.path().parent().unwrap_or_default();
         let nearest = self.ways.nearest.get(&parent).cloned().unwrap_or_default();
-        let new = New {
-            shown: current.place.shown(),
+        let new = NewContent {
+            shown: current.place.display(),
             bytes: &after.bytes,
             mode: after.mode,
             identity: after.identity.as_ref(),
@@ -197,13 +198,13 @@ impl ToWrite<'_> {
 }
 
 /// Warns that other hard links of a replaced file keep its old bytes.
-fn warn_of_links(file: &Planned, warnings: &mut Vec<String>) {
+fn warn_of_links(file: &FilePlan, warnings: &mut Vec<String>) {
     if let Some(original) =
         file.seen.current.original.as_ref().filter(|_| file.has_several_names() && !file.in_place)
     {
         warnings.push(format!(
             "{} has {} hard links: it was replaced, and its other names keep the old bytes",
-            short_path(file.seen.current.place.shown()),
+            short_path(file.seen.current.place.display()),
             original.stat.st_nlink
         ));
     }
@@ -211,11 +212,11 @@ fn warn_of_links(file: &Planned, warnings: &mut Vec<String>) {
 
 /// All files written for a change that is not in effect yet.
 #[derive(Default)]
-pub(super) struct Prepared {
+pub(super) struct PreparedChange {
     /// Staged bytes and backups.
     pub(super) staged_files: StagedFiles,
     /// Descriptions of new trash entries.
-    pub(super) descriptions: Vec<Staged>,
+    pub(super) descriptions: Vec<StagedFile>,
     /// The journal entry.
     pub(super) entry: Option<PendingFile>,
     /// Snapshot of the change, if it need not wait until the change is applied.
@@ -226,7 +227,7 @@ pub(super) struct Prepared {
     pub(super) file_system: Option<FileSystem>,
 }
 
-impl Prepared {
+impl PreparedChange {
     /// Removes all files again.
     pub(super) fn discard(&self) {
         self.staged_files.discard();
@@ -248,7 +249,7 @@ impl Prepared {
             Some(staging) => Arc::clone(staging),
             None => state.folder(STAGING_FOLDER)?,
         };
-        let grown = state.take_grown();
+        let grown = state.take_grown_folders();
         self.file_system = FileSystem::of(&staging);
         let files = self.files();
         let is_small = is_small && files.len() <= SYNC_EACH_MAX;

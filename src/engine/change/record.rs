@@ -16,17 +16,17 @@ use crate::engine::Engine;
 use crate::engine::history::account::ChangesAccount;
 use crate::engine::history::client_calls::ClientCall;
 use crate::engine::history::replay::Direction;
-use crate::engine::journal::repack::{self, Amount};
+use crate::engine::journal::repack::{self, RepackAmount};
 use crate::engine::journal::{
-    self, APART, JournalEntry, MissedSnapshot, NO_SNAPSHOT, Numbers, Version, backup,
+    self, APART, ChangeNumbers, JournalEntry, MissedSnapshot, NO_SNAPSHOT, Version, backup,
 };
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::running;
 use crate::engine::snapshot::{
-    BASELINE, Bounds, CommitInfo, Damage, EXTERNAL, EarlierFile, FileChange, FileState, FolderChange,
-    IgnoreQuery, Ignored, Known, LeftOut, Limits, PrecomputedBlob, PreparedSnapshot, Reason, Recorded,
-    Repaired, RepositoryPaths, Scan, SeenFile, SessionPart, SnapshotError, Store, TreeItem, Trees,
-    TurnedBack, Unrecorded, may_be_secret,
+    BASELINE, CommitInfo, Damage, EXTERNAL, EarlierFile, FileChange, FileState, FolderChange, IgnoreQuery,
+    IgnoreResult, KnownFile, Limits, PrecomputedBlob, PreparedSnapshot, RecordResult, RepairResult,
+    RepositoryPaths, Scan, ScanBounds, SecretKnowledge, SessionPart, SkipReason, SkippedPath, SnapshotError,
+    Store, TreeItem, Trees, UnchangedUndo, UnrecordedChanges, may_be_secret,
 };
 use crate::engine::store::audit;
 use crate::engine::store::lock::unique_name;
@@ -52,7 +52,7 @@ const LEFT_OUT_NAMED: usize = 3;
 const BASELINE_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// A change that is applied.
-pub struct StandingChange<'a> {
+pub struct AppliedChange<'a> {
     /// Journal entry.
     pub entry: &'a JournalEntry,
     /// Changed files.
@@ -67,12 +67,16 @@ pub struct StandingChange<'a> {
 ///
 /// # Errors
 /// Returns `snapshot_failed` (applied) if the caller requires a snapshot; otherwise a failure is a warning.
-pub fn record(engine: &mut Engine, record: &StandingChange<'_>) -> Result<(), Error> {
+pub fn record(engine: &mut Engine, record: &AppliedChange<'_>) -> Result<(), Error> {
     if !engine.policy().has_snapshots() {
-        return if engine.require_snapshot { engine.snapshot_failed(&turned_off(engine)) } else { Ok(()) };
+        return if engine.require_snapshot {
+            engine.snapshot_failed(&disabled_reason(engine))
+        } else {
+            Ok(())
+        };
     }
     match in_store(engine, |mut store| store.record(&change_of(record))) {
-        Ok(recorded) => take(engine, recorded, record.entry),
+        Ok(recorded) => add_results(engine, recorded, record.entry),
         Err(error) => {
             if let Ok(Some(state)) = State::find(&engine.workspace) {
                 note_missed(engine, &state, record.entry);
@@ -84,7 +88,7 @@ pub fn record(engine: &mut Engine, record: &StandingChange<'_>) -> Result<(), Er
 
 /// Writes the commit of a change that is about to be made, so that it can be synced together with the change; `None` if
 /// it has to wait until the change is applied, or if it fails: [`record`] then reports the reason.
-pub fn prepare(engine: &Engine, record: &StandingChange<'_>) -> Option<PreparedSnapshot> {
+pub fn prepare(engine: &Engine, record: &AppliedChange<'_>) -> Option<PreparedSnapshot> {
     if !engine.policy().has_snapshots() {
         return None;
     }
@@ -110,7 +114,7 @@ pub fn changed_by_others(
         let after = state.or(Some(FileState::Regular { executable: false, bytes: b"" }));
         FileChange { path: path.as_bytes(), before: state, after }
     });
-    let change = StandingChange { entry: &entry, files: sides.collect(), folders: Vec::new(), blobs: &[] };
+    let change = AppliedChange { entry: &entry, files: sides.collect(), folders: Vec::new(), blobs: &[] };
     let found = in_store(engine, |store| store.changed_by_others(&change_of(&change))).unwrap_or_default();
     let path_of = |path: Vec<u8>| WorkspacePath::new(Path::new(OsStr::from_bytes(&path)));
     found.into_iter().filter_map(|(path, earlier)| Some((path_of(path)?, earlier))).collect()
@@ -148,7 +152,7 @@ pub fn note_missed(engine: &Engine, state: &State, entry: &JournalEntry) {
 ///
 /// # Errors
 /// Returns `snapshot_failed`, or `timeout`.
-pub fn record_late(engine: &Engine, record: &StandingChange<'_>) -> Result<Option<String>, Error> {
+pub fn record_late(engine: &Engine, record: &AppliedChange<'_>) -> Result<Option<String>, Error> {
     if !engine.policy().has_snapshots() {
         return Ok(None);
     }
@@ -180,18 +184,18 @@ pub fn baseline(engine: &mut Engine, entry: &JournalEntry) {
         tool: BASELINE,
         seq: 0,
         time: UNIX_EPOCH + Duration::from_secs(entry.time),
-        bounds: Bounds::QUICK.within(bounds_of(engine)),
+        bounds: ScanBounds::QUICK.smaller_limits(bounds_of(engine)),
         survey: None,
         only: None,
     };
-    let control = engine.control.clone().within(BASELINE_TIME_MAX.min(scan_time(engine)));
+    let control = engine.control.clone().with_time_limit(BASELINE_TIME_MAX.min(scan_time(engine)));
     match in_store(engine, |mut store| store.scan(&scan, &control)) {
         Ok(recorded) => {
             recorded.warnings.into_iter().for_each(|warning| engine.warn(warning));
             // A nested repository is skipped at every baseline: nobody needs to know.
-            let of_note = |left: &LeftOut| !matches!(left.reason, Reason::NestedRepository(_));
-            let left_out: Vec<LeftOut> = recorded.left_out.into_iter().filter(of_note).collect();
-            engine.warn_if(listed(&left_out).map(|list| format!("not in the baseline of this session: {list}")));
+            let of_note = |left: &SkippedPath| !matches!(left.reason, SkipReason::NestedRepository(_));
+            let left_out: Vec<SkippedPath> = recorded.left_out.into_iter().filter(of_note).collect();
+            engine.warn_if(list_skipped(&left_out).map(|list| format!("not in the baseline of this session: {list}")));
         }
         Err(error) => engine.warn(format!(
             "no baseline: {error}; what was uncommitted before this session may appear among its changes, or as external later"
@@ -216,18 +220,18 @@ pub fn scan(
     subject: Option<String>,
     why: Option<&str>,
     tool: &str,
-) -> Result<Recorded, Error> {
+) -> Result<RecordResult, Error> {
     if State::find(&engine.workspace)?.is_some_and(|state| ClientCall::is_any(&state)) {
         engine.warn(
             "a client's command is running: the snapshot has what it changed so far, as changes of others",
         );
     }
-    scan_as(engine, (subject, why), tool, 0, Looked::default())
+    scan_as(engine, (subject, why), tool, 0, RecentSurvey::default())
 }
 
 /// Recent survey of the work tree.
 #[derive(Debug, Default)]
-pub struct Looked<'a> {
+pub struct RecentSurvey<'a> {
     /// Everything in it.
     pub survey: Option<Arc<Survey>>,
     /// Only paths that a scan records.
@@ -243,8 +247,8 @@ pub fn scan_as(
     words: (Option<String>, Option<&str>),
     tool: &str,
     seq: u64,
-    looked: Looked<'_>,
-) -> Result<Recorded, Error> {
+    looked: RecentSurvey<'_>,
+) -> Result<RecordResult, Error> {
     let recorded = with_scan(engine, words, (tool, seq), looked, Store::scan)?;
     keep_withheld(engine, &recorded.withheld);
     Ok(recorded)
@@ -254,8 +258,8 @@ pub fn scan_as(
 ///
 /// # Errors
 /// As [`scan`].
-pub fn unrecorded(engine: &mut Engine, survey: Option<Arc<Survey>>) -> Result<Unrecorded, Error> {
-    let looked = Looked { survey, only: None };
+pub fn unrecorded(engine: &mut Engine, survey: Option<Arc<Survey>>) -> Result<UnrecordedChanges, Error> {
+    let looked = RecentSurvey { survey, only: None };
     with_scan(engine, (None, None), (EXTERNAL, 0), looked, |store, scan, control| {
         store.unrecorded(scan, control)
     })
@@ -266,14 +270,17 @@ fn with_scan<T>(
     engine: &mut Engine,
     (subject, why): (Option<String>, Option<&str>),
     (tool, seq): (&str, u64),
-    looked: Looked<'_>,
+    looked: RecentSurvey<'_>,
     work: impl Fn(&mut Store, &Scan<'_>, &Control) -> Result<T, SnapshotError>,
 ) -> Result<T, Error> {
     // A scan begins with the repository that its changes go to: one that can be written.
     engine.early_store.take();
     if !engine.policy().has_snapshots() {
-        return Err(Error::new(ErrorKind::CommandDenied, format!("no snapshot: {}", turned_off(engine)))
-            .suggest("Continue without it: undo does not need snapshots. Only the user can turn them on."));
+        return Err(Error::new(
+            ErrorKind::CommandDenied,
+            format!("no snapshot: {}", disabled_reason(engine)),
+        )
+        .suggest("Continue without it: undo does not need snapshots. Only the user can turn them on."));
     }
     if let Some(state) = State::find(&engine.workspace)? {
         let (known, warning) = session::load(&state, engine.session())?;
@@ -292,7 +299,7 @@ fn with_scan<T>(
         survey: looked.survey,
         only: looked.only,
     };
-    let control = engine.control.clone().within(scan_time(engine));
+    let control = engine.control.clone().with_time_limit(scan_time(engine));
     let scanned = in_store(engine, |mut store| work(&mut store, &scan, &control));
     scanned.map_err(|error| refused(ErrorKind::SnapshotFailed, &error))
 }
@@ -308,9 +315,9 @@ pub fn scan_others(
     engine: &mut Engine,
     is_first: bool,
     survey: Option<Arc<Survey>>,
-) -> Result<Recorded, Error> {
+) -> Result<RecordResult, Error> {
     let (subject, tool) = if is_first { (Some(BASELINE), BASELINE) } else { (None, EXTERNAL) };
-    scan_as(engine, (subject.map(str::to_owned), None), tool, 0, Looked { survey, only: None })
+    scan_as(engine, (subject.map(str::to_owned), None), tool, 0, RecentSurvey { survey, only: None })
 }
 
 /// Packs the loose objects of the snapshots, if there are some; returns their number.
@@ -387,7 +394,7 @@ pub fn damage_of_git(engine: &Engine) -> Result<Vec<String>, Error> {
 ///
 /// # Errors
 /// Returns `lock_timeout`; `io_error` if it cannot be repaired.
-pub fn repair(engine: &mut Engine) -> Result<Repaired, Error> {
+pub fn repair(engine: &mut Engine) -> Result<RepairResult, Error> {
     let locked = engine.lock()?;
     let state = &locked.state;
     let named = named_by_audit(engine);
@@ -396,7 +403,7 @@ pub fn repair(engine: &mut Engine) -> Result<Repaired, Error> {
             let repaired = store.repair(&named, &|name, bytes| keep(state, name, bytes))?;
             Ok((Some(store), repaired))
         }
-        None => Ok((None, Repaired::default())),
+        None => Ok((None, RepairResult::default())),
     };
     let (store, repaired) = uninterrupted(work)?;
     if let (Some(store), Some(whole)) = (&store, &repaired.moved_to) {
@@ -411,7 +418,7 @@ fn keep(state: &State, name: &str, bytes: &[u8]) -> Result<(), SnapshotError> {
         let folder = state.folder(DAMAGED_FOLDER)?;
         let name = unique_name(name);
         let file = state.replace(folder.as_fd(), name.as_ref(), bytes, &unique_name("damaged"))?;
-        let io = |source| Error::io("write", state.shown(DAMAGED_FOLDER), source);
+        let io = |source| Error::io("write", state.display(DAMAGED_FOLDER), source);
         file.sync_all().map_err(io)?;
         platform::sync(&*folder).map_err(|errno| io(errno.into()))
     };
@@ -444,8 +451,8 @@ fn note_lost(state: &State, store: &Store, whole: &str) -> Result<(), Error> {
     let mut lost = Vec::new();
     for session in journal::sessions(state)? {
         let newest = store.newest_change_of(&session)?;
-        for seq in Numbers::of(state, &session)?.since(newest + 1)? {
-            let entry = journal::done_entry(state, &session, seq)?;
+        for seq in ChangeNumbers::of(state, &session)?.since(newest + 1)? {
+            let entry = journal::history_entry(state, &session, seq)?;
             lost.extend(entry.filter(|entry| i64::try_from(entry.time).is_ok_and(|time| time >= since)));
         }
     }
@@ -527,7 +534,7 @@ pub fn tip_by_ref_file(engine: &Engine) -> Option<String> {
 
 /// Finds the paths that git ignores. None are if there are no snapshots, or if the repository cannot be read: then
 /// paths count as ordinary files, and the snapshot itself decides about them.
-pub fn ignored(engine: &Engine, is_dry_run: bool, queries: &[IgnoreQuery<'_>]) -> Vec<Option<Ignored>> {
+pub fn ignored(engine: &Engine, is_dry_run: bool, queries: &[IgnoreQuery<'_>]) -> Vec<Option<IgnoreResult>> {
     let found = if queries.is_empty() || !engine.policy().has_snapshots() {
         None
     } else if is_dry_run {
@@ -651,10 +658,10 @@ fn open(
 /// Sets the limits of the snapshots.
 fn within_limits(engine: &Engine, store: Store) -> Store {
     let session = Arc::clone(&engine.session_state);
-    store.within(Limits {
+    store.with_limits(Limits {
         file_bytes_max: engine.policy().number(Key::SnapshotFileBytes),
         excluded: engine.policy().snapshot_excluded(),
-        withheld: Arc::new(move || known_to(&session)),
+        withheld: Arc::new(move || withheld_of_session(&session)),
         harness: engine.harness.clone(),
     })
 }
@@ -670,13 +677,13 @@ pub fn open_early(engine: &Engine) {
 }
 
 /// Returns what a session knows about bytes that stay out of snapshots.
-fn known_to(session: &SessionState) -> Known {
-    let seen = |mark: &ReadRecord| SeenFile {
+fn withheld_of_session(session: &SessionState) -> SecretKnowledge {
+    let seen = |mark: &ReadRecord| KnownFile {
         path: mark.path.as_bytes().to_vec(),
         sha256: mark.sha256,
         size: mark.size,
     };
-    Known {
+    SecretKnowledge {
         digests: session.withheld().iter().copied().collect(),
         seen: session.marks().iter().map(seen).collect(),
     }
@@ -725,19 +732,19 @@ fn with_place<T>(
         state: &state.unwrap_or_else(|| root.join(STATE_FOLDER).join("none")),
         state_fd: found.as_ref().map(|(_, folder)| folder),
         git_dirs: &git_dirs,
-        kept: engine.workspace.kept(),
+        kept: engine.workspace.cache(),
     })
 }
 
 /// Returns the reason why snapshots are disabled.
-fn turned_off(engine: &Engine) -> String {
+fn disabled_reason(engine: &Engine) -> String {
     format!("the policy has turned snapshots off ({})", engine.policy().source_of(Key::SnapshotEnabled))
 }
 
 /// Returns the limits of a scan.
-fn bounds_of(engine: &Engine) -> Bounds {
+fn bounds_of(engine: &Engine) -> ScanBounds {
     let policy = engine.policy();
-    Bounds { paths_max: policy.size(Key::ScanFiles), bytes_max: policy.number(Key::ScanBytes) }
+    ScanBounds { paths_max: policy.size(Key::ScanFiles), bytes_max: policy.number(Key::ScanBytes) }
 }
 
 /// Returns the time limit of a scan: others wait for the lock meanwhile.
@@ -768,7 +775,7 @@ pub fn mode_of(item: &TreeItem, now: Option<u32>) -> u32 {
 }
 
 /// Returns the parts of a change that the snapshot takes.
-fn change_of<'a>(record: &'a StandingChange<'_>) -> CommitInfo<'a> {
+fn change_of<'a>(record: &'a AppliedChange<'_>) -> CommitInfo<'a> {
     let entry = record.entry;
     CommitInfo {
         subject: entry.subject.clone(),
@@ -785,23 +792,29 @@ fn change_of<'a>(record: &'a StandingChange<'_>) -> CommitInfo<'a> {
 }
 
 /// Returns the changes of a session after one of them (0 for all), for the accounts of the branch.
-pub fn part_of<'e>(engine: &'e Engine, session: &str, after: u64) -> SessionPart<'e> {
+pub fn changes_after<'e>(engine: &'e Engine, session: &str, after: u64) -> SessionPart<'e> {
     let name = session.to_owned();
     let turned = move |from| {
         let state = State::find(&engine.workspace).ok().flatten();
         // A history that cannot be read is reported by the calls that need it.
-        state.and_then(|state| turned_back(&state, &name, from).ok()).unwrap_or_else(|| (Vec::new(), from))
+        state
+            .and_then(|state| unchanged_undos_after(&state, &name, from).ok())
+            .unwrap_or_else(|| (Vec::new(), from))
     };
     SessionPart { session: session.to_owned(), after, turned: Box::new(turned) }
 }
 
 /// Returns what a session turned back after a change without a snapshot, and the number of its newest change.
-fn turned_back(state: &State, session: &str, from: u64) -> Result<(Vec<TurnedBack>, u64), Error> {
-    let all = Numbers::of(state, session)?;
+fn unchanged_undos_after(
+    state: &State,
+    session: &str,
+    from: u64,
+) -> Result<(Vec<UnchangedUndo>, u64), Error> {
+    let all = ChangeNumbers::of(state, session)?;
     let numbers = all.since(from.saturating_add(1))?;
     let mut turned = Vec::new();
     for seq in &numbers {
-        let Some(entry) = journal::done_entry(state, session, *seq)? else { continue };
+        let Some(entry) = journal::history_entry(state, session, *seq)? else { continue };
         if entry.found_done.is_empty() {
             continue;
         }
@@ -817,7 +830,7 @@ fn turned_back(state: &State, session: &str, from: u64) -> Result<(Vec<TurnedBac
         // The oldest of them has what was there before all.
         changes.sort_unstable_by(|one, next| if is_redo { next.cmp(one) } else { one.cmp(next) });
         let paths = entry.found_done.iter().map(|file| file.path.as_bytes().to_vec()).collect();
-        turned.push(TurnedBack { seq: *seq, changes, is_redo, paths });
+        turned.push(UnchangedUndo { seq: *seq, changes, is_redo, paths });
     }
     Ok((turned, numbers.last().copied().unwrap_or(from)))
 }
@@ -830,7 +843,7 @@ pub fn update_accounts(engine: &Engine, state: &State, session: &SessionState) {
     let _ = ChangesAccount::of(state, name, after + 1, &engine.control);
     let _ = audit::sums(state);
     if let Ok(Some(store)) = find(engine) {
-        store.update_accounts(&part_of(engine, name, after));
+        store.update_accounts(&changes_after(engine, name, after));
     }
 }
 
@@ -838,7 +851,7 @@ pub fn update_accounts(engine: &Engine, state: &State, session: &SessionState) {
 pub fn pack_history(state: &State) {
     if let Ok(Some(_lock)) = state.try_lock_workspace() {
         // `gc` says what is wrong.
-        let _ = repack::pack(state, Amount::Little);
+        let _ = repack::pack(state, RepackAmount::Little);
     }
 }
 
@@ -846,7 +859,11 @@ pub fn pack_history(state: &State) {
 ///
 /// # Errors
 /// As [`record`].
-pub fn take(engine: &mut Engine, mut recorded: Recorded, entry: &JournalEntry) -> Result<(), Error> {
+pub fn add_results(
+    engine: &mut Engine,
+    mut recorded: RecordResult,
+    entry: &JournalEntry,
+) -> Result<(), Error> {
     if recorded.is_apart
         && let Ok(Some(state)) = State::find(&engine.workspace)
     {
@@ -859,10 +876,10 @@ pub fn take(engine: &mut Engine, mut recorded: Recorded, entry: &JournalEntry) -
     let is_missing = engine.require_snapshot && recorded.id.is_none();
     if COMMAND_TOOLS.contains(&entry.tool.as_str()) && !is_missing {
         // The response of a command lists them by folder.
-        recorded.left_out.retain(|left| left.reason != Reason::Ignored);
+        recorded.left_out.retain(|left| left.reason != SkipReason::Ignored);
     }
-    let left_out =
-        listed(&recorded.left_out).map(|list| format!("not in the snapshot: {list}{}", kept(entry)));
+    let left_out = list_skipped(&recorded.left_out)
+        .map(|list| format!("not in the snapshot: {list}{}", backup_text(entry)));
     match (recorded.id, left_out) {
         (Some(id), left_out) => {
             engine.set_snapshot(id);
@@ -880,7 +897,7 @@ pub fn take(engine: &mut Engine, mut recorded: Recorded, entry: &JournalEntry) -
 }
 
 /// Describes where old bytes of a change are kept, apart from the snapshot.
-fn kept(entry: &JournalEntry) -> &'static str {
+fn backup_text(entry: &JournalEntry) -> &'static str {
     let is_trashed = entry.moves.iter().any(|moved| protect::is_state(&moved.to));
     let is_backed_up = entry.files.iter().any(|file| file.before.is_some());
     match (is_trashed, is_backed_up) {
@@ -893,11 +910,11 @@ fn kept(entry: &JournalEntry) -> &'static str {
 }
 
 /// Lists the first skipped paths with reasons; `None` if there are none.
-pub fn listed(left_out: &[LeftOut]) -> Option<String> {
+pub fn list_skipped(left_out: &[SkippedPath]) -> Option<String> {
     if left_out.is_empty() {
         return None;
     }
-    let name = |left: &LeftOut| format!("{} ({})", short_path(&left.path), left.reason);
+    let name = |left: &SkippedPath| format!("{} ({})", short_path(&left.path), left.reason);
     let named: Vec<String> = left_out.iter().take(LEFT_OUT_NAMED).map(name).collect();
     let more = left_out.len().saturating_sub(LEFT_OUT_NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };

@@ -7,15 +7,15 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::Errno;
 
-use super::executor::{Executor, Seen};
+use super::executor::{Executor, ReadStats};
 use super::folders::not_closed;
-use super::moves::{self, ForSnapshot};
-use super::record::{self, StandingChange};
+use super::moves::{self, SnapshotMoves};
+use super::record::{self, AppliedChange};
 use super::trash::must_be_as_described;
 use crate::engine::Engine;
-use crate::engine::history::replay::{Direction, Kind};
+use crate::engine::history::replay::{Direction, NodeKind};
 use crate::engine::history::stacks::moved_to;
-use crate::engine::journal::progress::{self, Observed, Progress, progress};
+use crate::engine::journal::progress::{self, ObservedKind, Progress, progress};
 use crate::engine::journal::steps::{BESIDE_PREFIX, Location, Step};
 use crate::engine::journal::{
     self, APART, FileEntry, GitLocksMark, HELD_FOLDER, JournalEntry, MissedSnapshot, OPEN_FOLDER,
@@ -24,8 +24,8 @@ use crate::engine::journal::{
 use crate::engine::policy::protected::ProtectedLinks;
 use crate::engine::sandbox::layer::{self, KeptLayer};
 use crate::engine::sandbox::running::{self, DirectCommand};
-use crate::engine::snapshot::{FileChange, OnDisk, Store};
-use crate::engine::store::audit::{self, Durable};
+use crate::engine::snapshot::{DiskFile, FileChange, Store};
+use crate::engine::store::audit::{self, Durability};
 use crate::engine::store::session;
 use crate::engine::store::state::{STAGING_FOLDER, State, names_in};
 use crate::engine::workspace::fs::{self, rename_new};
@@ -49,13 +49,13 @@ pub fn recover(engine: &mut Engine, state: &State, own: Option<&str>) -> Result<
         if is_closed(state, entry) {
             open.strays.push(entry.name());
         } else {
-            settle(engine, state, entry)?;
+            recover_entry(engine, state, entry)?;
         }
     }
     for entry in &open.unpublished {
         if !is_closed(state, entry) && has_begun(engine, state, entry)? {
             entry.publish(state)?;
-            settle(engine, state, entry)?;
+            recover_entry(engine, state, entry)?;
         } else {
             open.strays.push(entry.unpublished_name());
         }
@@ -115,7 +115,7 @@ fn killed_direct(DirectCommand { session, tip, .. }: &DirectCommand) -> Message 
         session
     );
     let Some(tip) = tip else { return killed };
-    killed.then(text!(
+    killed.followed_by(text!(
         ". The old bytes are in the snapshot {}, but for files that snapshots leave out. `snapshot` records what is on disk now; then `diff` with `from` shows what has changed since",
         tip
     ))
@@ -129,24 +129,24 @@ fn id_of(name: &str) -> &str {
 
 /// Returns true if the history has a change: a power failure kept its new name, and brought an old one back.
 fn is_closed(state: &State, entry: &JournalEntry) -> bool {
-    let done = journal::done_entry(state, &entry.session, entry.seq);
+    let done = journal::history_entry(state, &entry.session, entry.seq);
     done.is_ok_and(|done| done.is_some_and(|done| done.id == entry.id))
 }
 
 /// Returns true if a change began although its entry does not have its final name: it had it, and a power failure undid
 /// the rename.
 fn has_begun(engine: &Engine, state: &State, entry: &JournalEntry) -> Result<bool, Error> {
-    let (found, opened) = look_inside(engine, state, entry)?;
-    Executor { workspace: &engine.workspace, state }.close_again(&opened);
+    let (found, opened) = find_progress_in_closed(engine, state, entry)?;
+    Executor { workspace: &engine.workspace, state }.restore_modes(&opened);
     Ok(found.has_begun())
 }
 
 /// Completes one entry, or rolls it back, or sets it aside with a warning.
-fn settle(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<(), Error> {
+fn recover_entry(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<(), Error> {
     let steps = entry.steps.as_slice();
-    let look = |engine: &Engine| look(Executor { workspace: &engine.workspace, state }, steps);
-    let (mut found, opened) = look_inside(engine, state, entry)?;
-    let give_back = || (Executor { workspace: &engine.workspace, state }).give_back(entry);
+    let look = |engine: &Engine| find_progress(Executor { workspace: &engine.workspace, state }, steps);
+    let (mut found, opened) = find_progress_in_closed(engine, state, entry)?;
+    let give_back = || (Executor { workspace: &engine.workspace, state }).restore_saved_file(entry);
     if let Some(done) = check(engine, entry, steps).ok().and_then(|()| give_back()) {
         found = Progress { forth: None, back: Some(done), ..found };
     }
@@ -154,7 +154,7 @@ fn settle(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<()
         && check(engine, entry, steps.get(done..).unwrap_or_default()).is_ok()
     {
         let executor = Executor { workspace: &engine.workspace, state };
-        match go_on(executor, entry, done) {
+        match finish_steps(executor, entry, done) {
             Ok(()) => return complete(engine, state, entry),
             Err(error) if ends_the_call(&error) => return Err(error),
             // Files of others prevent the remaining steps.
@@ -172,7 +172,7 @@ fn settle(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<()
         }
     }
     let executor = Executor { workspace: &engine.workspace, state };
-    executor.close_again(&opened);
+    executor.restore_modes(&opened);
     // Best effort.
     let _ = executor.close(entry, Direction::Undo);
     let (subject, paths) = (&entry.subject, paths_of(entry));
@@ -187,18 +187,18 @@ fn settle(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<()
 ///
 /// # Errors
 /// Returns the OS error.
-fn look_inside(
+fn find_progress_in_closed(
     engine: &Engine,
     state: &State,
     entry: &JournalEntry,
 ) -> Result<(Progress, Vec<(Location, u32)>), Error> {
     let executor = Executor { workspace: &engine.workspace, state };
-    let found = look(executor, &entry.steps)?;
+    let found = find_progress(executor, &entry.steps)?;
     if !found.is_unknown() || check(engine, entry, &entry.steps).is_err() {
         return Ok((found, Vec::new()));
     }
-    let opened = executor.open_up(entry, entry.steps.len());
-    let found = if opened.is_empty() { found } else { look(executor, &entry.steps)? };
+    let opened = executor.make_writable(entry, entry.steps.len());
+    let found = if opened.is_empty() { found } else { find_progress(executor, &entry.steps)? };
     Ok((found, opened))
 }
 
@@ -206,10 +206,10 @@ fn look_inside(
 ///
 /// # Errors
 /// Returns the OS error.
-fn look(executor: Executor<'_>, steps: &[Step]) -> Result<Progress, Error> {
-    let mut observed: BTreeMap<Location, Observed> = BTreeMap::new();
+fn find_progress(executor: Executor<'_>, steps: &[Step]) -> Result<Progress, Error> {
+    let mut observed: BTreeMap<Location, ObservedKind> = BTreeMap::new();
     for (at, has_bytes) in progress::paths(steps) {
-        match executor.look(&at, has_bytes) {
+        match executor.observe(&at, has_bytes) {
             Ok(found) => drop(observed.insert(at, found)),
             Err(error) if ends_the_call(&error) => return Err(error),
             // An entry that cannot be examined is not one that the change left there.
@@ -217,8 +217,8 @@ fn look(executor: Executor<'_>, steps: &[Step]) -> Result<Progress, Error> {
         }
     }
     for step in steps {
-        if let Some(at) = executor.torn(step) {
-            observed.insert(at, Observed::Torn);
+        if let Some(at) = executor.torn_file(step) {
+            observed.insert(at, ObservedKind::Torn);
         }
     }
     Ok(progress(steps, &observed))
@@ -258,7 +258,7 @@ fn check(engine: &Engine, entry: &JournalEntry, steps: &[Step]) -> Result<(), Er
         Location::State(_) => None,
     });
     for path in of_steps.chain(entry.modes.iter().map(|folder| &folder.path)) {
-        let shown = workspace.shown(path);
+        let shown = workspace.display(path);
         protection.check(workspace, path, &shown)?;
         let by_name = engine.policy().protects(workspace, path);
         if let Some(why) = by_name.or_else(|| links.protects(engine.policy(), workspace, path, None)) {
@@ -285,7 +285,7 @@ fn check_contents(
         {
             for at in [from, to] {
                 let path = at.from_root(executor.state.path());
-                if moves::kind(executor.workspace, &path)? == Some(Kind::Folder) {
+                if moves::kind(executor.workspace, &path)? == Some(NodeKind::Folder) {
                     moves::walk(executor.workspace, &path, &mut |_| Ok(()))?;
                 }
             }
@@ -295,10 +295,10 @@ fn check_contents(
 }
 
 /// Takes the steps of an entry after the first `done`.
-fn go_on(executor: Executor<'_>, entry: &JournalEntry, done: usize) -> Result<(), Error> {
+fn finish_steps(executor: Executor<'_>, entry: &JournalEntry, done: usize) -> Result<(), Error> {
     let rest = entry.steps.get(done..).unwrap_or_default();
     check_contents(executor, entry, rest, Direction::Redo)?;
-    executor.carry_out(entry, done, &Seen::default())?;
+    executor.carry_out(entry, done, &ReadStats::default())?;
     executor.sync(&entry.steps, None, None)
 }
 
@@ -307,8 +307,8 @@ fn go_on(executor: Executor<'_>, entry: &JournalEntry, done: usize) -> Result<()
 /// # Errors
 /// Returns the OS error, or `internal` if others have changed the files meanwhile; the entry stays open, for the next
 /// call.
-pub fn take_back(executor: Executor<'_>, entry: &JournalEntry) -> Result<(), Error> {
-    match look(executor, &entry.steps)?.back {
+pub fn roll_back_steps(executor: Executor<'_>, entry: &JournalEntry) -> Result<(), Error> {
+    match find_progress(executor, &entry.steps)?.back {
         Some(done) => roll_back(executor, entry, done),
         None => Err(Error::internal("the files have changed since")),
     }
@@ -316,8 +316,8 @@ pub fn take_back(executor: Executor<'_>, entry: &JournalEntry) -> Result<(), Err
 
 /// Sets the entry of this very call aside if others have changed its files so that it can be neither completed nor
 /// taken back; returns true if it did. If the next call can still complete it, it stays.
-pub fn give_up(engine: &mut Engine, state: &State, entry: &JournalEntry) -> bool {
-    let found = look(Executor { workspace: &engine.workspace, state }, &entry.steps);
+pub fn set_own_entry_aside(engine: &mut Engine, state: &State, entry: &JournalEntry) -> bool {
+    let found = find_progress(Executor { workspace: &engine.workspace, state }, &entry.steps);
     let is_hopeless = found.is_ok_and(Progress::is_unknown);
     if is_hopeless {
         // Best effort.
@@ -334,12 +334,12 @@ pub fn give_up(engine: &mut Engine, state: &State, entry: &JournalEntry) -> bool
 pub fn roll_back(executor: Executor<'_>, entry: &JournalEntry, done: usize) -> Result<(), Error> {
     let steps = entry.steps.get(..done).unwrap_or_default();
     check_contents(executor, entry, steps, Direction::Undo)?;
-    let _ = executor.open_up(entry, done);
+    let _ = executor.make_writable(entry, done);
     if let Some(next) = entry.steps.get(done) {
         executor.repair(next, &entry.id, done)?;
     }
     for (number, step) in steps.iter().enumerate().rev() {
-        executor.take_back(step, &entry.id, number)?;
+        executor.reverse_step(step, &entry.id, number)?;
     }
     // They were removed innermost first.
     executor.set_metadata(steps.iter().filter_map(|step| match step {
@@ -357,7 +357,7 @@ pub fn roll_back(executor: Executor<'_>, entry: &JournalEntry, done: usize) -> R
 }
 
 /// A file before and after a change.
-type Sides = (Option<OnDisk>, Option<OnDisk>);
+type FileSides = (Option<DiskFile>, Option<DiskFile>);
 
 /// Finishes a completed change: number in the session, snapshot, history.
 fn complete(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<(), Error> {
@@ -375,7 +375,7 @@ fn complete(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<
         )),
         Ok(warning) => engine.warn_if(warning),
     }
-    let tries = Tries::of(state, entry);
+    let tries = SnapshotAttempts::of(state, entry);
     let snapshot = if tries.are_spent {
         engine.warn(format!(
             "no snapshot of an earlier change ({}): the calls that made it were killed, as by a memory limit",
@@ -423,13 +423,13 @@ fn record_missed(engine: &Engine, state: &State, missed: &[MissedSnapshot]) {
     }
     let is_newest = first.tip == APART || record::newest(engine).as_ref() == Some(&first.tip);
     let entry =
-        |missed: &MissedSnapshot| journal::done_entry(state, &missed.session, missed.seq).ok().flatten();
+        |missed: &MissedSnapshot| journal::history_entry(state, &missed.session, missed.seq).ok().flatten();
     let entries: Vec<Option<JournalEntry>> =
         missed.iter().map(|missed| entry(missed).filter(|_| is_newest)).collect();
     for (number, (missed, entry)) in missed.iter().zip(&entries).enumerate() {
         let later: Vec<&JournalEntry> = entries.iter().skip(number + 1).flatten().collect();
         if let Some(entry) = entry {
-            let tries = Tries::of(state, entry);
+            let tries = SnapshotAttempts::of(state, entry);
             if !tries.are_spent && snapshot_late(engine, state, entry, &later).is_err() {
                 return;
             }
@@ -442,7 +442,7 @@ fn record_missed(engine: &Engine, state: &State, missed: &[MissedSnapshot]) {
 
 /// Calls that try to make the snapshot of a change of an earlier call. One that is killed, as by a limit of memory, leaves
 /// its mark; after a few, the snapshot is given up, so that the change does not kill every later call.
-struct Tries<'s> {
+struct SnapshotAttempts<'s> {
     /// State of the workspace.
     state: &'s State,
     /// Start of the names of the marks, one for each call.
@@ -451,7 +451,7 @@ struct Tries<'s> {
     are_spent: bool,
 }
 
-impl<'s> Tries<'s> {
+impl<'s> SnapshotAttempts<'s> {
     /// Folder of the marks.
     const FOLDER: &'static str = "journal/tries";
     /// Most calls.
@@ -472,7 +472,7 @@ impl<'s> Tries<'s> {
     }
 }
 
-impl Drop for Tries<'_> {
+impl Drop for SnapshotAttempts<'_> {
     fn drop(&mut self) {
         if let Ok(Some(folder)) = self.state.find_folder(Self::FOLDER) {
             (1..=Self::MAX).for_each(|it| journal::remove(&folder, &format!("{}.{it}", self.name)));
@@ -488,20 +488,20 @@ fn snapshot_late(
     entry: &JournalEntry,
     later: &[&JournalEntry],
 ) -> Result<Option<String>, Error> {
-    let sides: Vec<Option<Sides>> =
+    let sides: Vec<Option<FileSides>> =
         entry.files.iter().map(|file| both_sides(engine, state, file, later)).collect();
-    let moved = ForSnapshot::of(engine, state, entry)?;
+    let moved = SnapshotMoves::of(engine, state, entry)?;
     let known = entry.files.iter().zip(&sides).filter(|(file, _)| !is_state(&file.path));
     let files = known.filter_map(|(file, sides)| {
         let (before, after) = sides.as_ref()?;
         Some(FileChange {
             path: file.path.as_bytes(),
-            before: before.as_ref().map(OnDisk::state),
-            after: after.as_ref().map(OnDisk::state),
+            before: before.as_ref().map(DiskFile::state),
+            after: after.as_ref().map(DiskFile::state),
         })
     });
     let files = moved.files_with(files.collect());
-    let record = StandingChange { entry, files, folders: moved.folders(), blobs: &[] };
+    let record = AppliedChange { entry, files, folders: moved.folders(), blobs: &[] };
     record::record_late(engine, &record)
 }
 
@@ -519,13 +519,13 @@ fn audit_late(engine: &mut Engine, state: &State, entry: &JournalEntry, snapshot
         snapshot,
         change: Some(entry.id.clone()),
         gate: entry.gate.clone(),
-        why: entry.why.as_deref().map(audit::short_why),
+        why: entry.why.as_deref().map(audit::cut_reason),
         message: Some("the call was killed half-way; the next call completed the change".to_owned()),
         duration_ms: 0,
     };
     let written = match audit::has_change(state, &entry.id) {
         Ok(true) => Ok(()),
-        Ok(false) => audit::append(state, &record, Durable::Yes),
+        Ok(false) => audit::append(state, &record, Durability::Yes),
         Err(error) => Err(error),
     };
     if let Err(error) = written {
@@ -534,13 +534,18 @@ fn audit_late(engine: &mut Engine, state: &State, entry: &JournalEntry, snapshot
 }
 
 /// Returns both sides of a completed file; `None` if the bytes of a side are lost.
-fn both_sides(engine: &Engine, state: &State, file: &FileEntry, later: &[&JournalEntry]) -> Option<Sides> {
+fn both_sides(
+    engine: &Engine,
+    state: &State,
+    file: &FileEntry,
+    later: &[&JournalEntry],
+) -> Option<FileSides> {
     let side = |version: &Option<Version>, path| match version {
         Some(version) if version.size > engine.policy().snapshot_file_bytes() => {
-            Some(Some(OnDisk::TooLarge(version.size)))
+            Some(Some(DiskFile::TooLarge(version.size)))
         }
         Some(version) => {
-            engine.version_at(state, path, version).map(|bytes| Some(OnDisk::of(version.mode, bytes)))
+            engine.version_at(state, path, version).map(|bytes| Some(DiskFile::of(version.mode, bytes)))
         }
         None => Some(None),
     };
@@ -568,7 +573,7 @@ fn set_aside(
 ) -> Result<(), Error> {
     if let Some(entry) = entry {
         // For a person; otherwise the bytes are only in the entry.
-        let _ = backup::spread(state, entry.kept.iter());
+        let _ = backup::back_up_entry_bytes(state, entry.kept.iter());
     }
     let moved = move_aside(&engine.workspace, state, name, entry);
     let place = state.path_of(STUCK_FOLDER);
@@ -598,14 +603,14 @@ fn move_aside(
     entry: Option<&JournalEntry>,
 ) -> Result<(), Error> {
     let stuck = state.folder(STUCK_FOLDER)?;
-    let io = |errno: Errno| Error::io("put aside", state.shown(STUCK_FOLDER), errno);
+    let io = |errno: Errno| Error::io("put aside", state.display(STUCK_FOLDER), errno);
     let prefix = format!("{}-", id_of(name));
     for folder in [STAGING_FOLDER, HELD_FOLDER] {
         for (folder, name) in state.entries(folder)?.iter().filter(|(_, name)| name.starts_with(&prefix)) {
             rename_new(folder, name.as_ref(), &stuck, name.as_ref()).map_err(io)?;
         }
     }
-    for (folder, name) in beside(workspace, state, id_of(name)) {
+    for (folder, name) in staged_next_to_targets(workspace, state, id_of(name)) {
         match rename_new(&folder, &name, &stuck, &name) {
             // It is on another file system, and stays there.
             Ok(()) | Err(Errno::XDEV) => {}
@@ -630,7 +635,7 @@ fn sweep(workspace: &Workspace, state: &State, left: &[&str]) -> Result<(), Erro
             continue;
         }
         if let Some(id) = name.strip_suffix(".beside") {
-            for (folder, name) in beside(workspace, state, id) {
+            for (folder, name) in staged_next_to_targets(workspace, state, id) {
                 let _ = removal::remove(folder.as_fd(), &name);
             }
         }
@@ -640,7 +645,11 @@ fn sweep(workspace: &Workspace, state: &State, left: &[&str]) -> Result<(), Erro
 }
 
 /// Returns the files staged for the change `id` next to its targets: folders, and names there.
-fn beside(workspace: &Workspace, state: &State, id: &str) -> Vec<(std::os::fd::OwnedFd, std::ffi::OsString)> {
+fn staged_next_to_targets(
+    workspace: &Workspace,
+    state: &State,
+    id: &str,
+) -> Vec<(std::os::fd::OwnedFd, std::ffi::OsString)> {
     let prefix = format!("{BESIDE_PREFIX}{id}-");
     let mut found = Vec::new();
     let Ok(Some(staging)) = state.find_folder(STAGING_FOLDER) else {

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use similar::DiffOp;
 
 use super::Change;
-use super::open::Current;
-use super::plan::{After, CallerKnowledge, Planned};
-use crate::engine::store::session::{self, Lines, Numbers, ReadRecord};
+use super::open::LockedFile;
+use super::plan::{CallerKnowledge, FilePlan, TargetState};
+use crate::engine::store::session::{self, LineNumbers, LineSet, ReadRecord};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::limits::{DIFFED_LINES_MAX, FORMER_FILES_MAX, MARK_RANGES_MAX};
 use crate::sha256::Sha256;
 use crate::text::content::body_of;
 use crate::text::line_diff;
-use crate::text::lines::{self, Common};
+use crate::text::lines::{self, CommonLines};
 use crate::text::replaced_lines::{self, ReplacedLines};
 
 /// Read marks of the files after a change.
@@ -31,14 +31,14 @@ pub struct ReadRecords {
 /// moves for one that stays, and the unread lines that it passes for new ones.
 ///
 /// New lines count as written if they replace none, or only shown ones. The others may have parts of the old ones.
-pub(super) fn carried_over(
-    shown: &Lines,
+pub(super) fn shown_after_change(
+    shown: &LineSet,
     before: &[u8],
     after: &[u8],
     replaced: Option<&[ReplacedLines]>,
-) -> Lines {
+) -> LineSet {
     let common = lines::common_lines(before, after);
-    let Common { head, tail, one, other } = common;
+    let CommonLines { head, tail, one, other } = common;
     let whole =
         [ReplacedLines { first: head + 1, old_lines: one - head - tail, new_lines: other - head - tail }];
     let (mut known, mut old, mut new) = (Vec::new(), 0, 0);
@@ -60,20 +60,20 @@ pub(super) fn carried_over(
 /// Returns the shown lines of `after`, if others had changed `seen` to `before`, and the caller changed that to
 /// `after`.
 pub(super) fn still_known(
-    shown: &Lines,
+    shown: &LineSet,
     seen: &[u8],
     (before, after): (&[u8], &[u8]),
     replaced: Option<&[ReplacedLines]>,
-) -> Lines {
+) -> LineSet {
     let common = lines::common_lines(seen, before);
     let mut known: Vec<(u64, u64)> = moved(shown, (0, 0, common.head)).collect();
     known.extend(moved(shown, (common.one - common.tail, common.other - common.tail, common.tail)));
     known.extend(equal_between(shown, common, seen, before));
-    carried_over(&gathered(known), before, after, replaced)
+    shown_after_change(&gathered(known), before, after, replaced)
 }
 
 /// Returns the shown lines that are equal in the middle of two texts; none of too long ones.
-fn equal_between(shown: &Lines, common: Common, before: &[u8], after: &[u8]) -> Vec<(u64, u64)> {
+fn equal_between(shown: &LineSet, common: CommonLines, before: &[u8], after: &[u8]) -> Vec<(u64, u64)> {
     let Some(middle) = Middle::of(common, before, after) else { return Vec::new() };
     let equal = line_diff::diff(&middle.old, &middle.new).ops.into_iter().filter_map(|op| match op {
         DiffOp::Equal { old_index, new_index, len } => {
@@ -96,8 +96,8 @@ struct Middle<'t> {
 
 impl<'t> Middle<'t> {
     /// Returns the lines that are not common; `None` if there are too many to compare them.
-    fn of(common: Common, before: &'t [u8], after: &'t [u8]) -> Option<Self> {
-        let Common { head, tail, one, other } = common;
+    fn of(common: CommonLines, before: &'t [u8], after: &'t [u8]) -> Option<Self> {
+        let CommonLines { head, tail, one, other } = common;
         let count = |lines: u64| lines - tail - head;
         let lines = |text, all| {
             lines::lines(text).skip(to_usize(head)).take(to_usize(count(all))).collect::<Vec<_>>()
@@ -113,7 +113,7 @@ impl<'t> Middle<'t> {
 }
 
 /// Returns the shown lines among `len` lines that follow `old` others, renumbered to follow `new` others.
-fn moved(shown: &Lines, (old, new, len): (u64, u64, u64)) -> impl Iterator<Item = (u64, u64)> {
+fn moved(shown: &LineSet, (old, new, len): (u64, u64, u64)) -> impl Iterator<Item = (u64, u64)> {
     shown.ranges().iter().filter_map(move |&(first, last)| {
         let (first, last) = (first.max(old + 1), last.min(old + len));
         (first <= last).then(|| (first - old + new, last - old + new))
@@ -121,8 +121,8 @@ fn moved(shown: &Lines, (old, new, len): (u64, u64, u64)) -> impl Iterator<Item 
 }
 
 /// Returns unsorted ranges as lines.
-fn gathered(ranges: Vec<(u64, u64)>) -> Lines {
-    Lines::from_ranges(ranges, MARK_RANGES_MAX)
+fn gathered(ranges: Vec<(u64, u64)>) -> LineSet {
+    LineSet::from_ranges(ranges, MARK_RANGES_MAX)
 }
 
 /// Converts a number of lines, which is never more than memory has bytes.
@@ -134,9 +134,9 @@ fn to_usize(lines: u64) -> usize {
 pub type EarlierBytes = BTreeMap<Sha256, Vec<u8>>;
 
 /// Maps the shown line numbers of a mark to the version `sha256` with the text `body`.
-pub fn numbers_in(mark: &ReadRecord, sha256: Sha256, body: &[u8], earlier: &EarlierBytes) -> Numbers {
-    let mut all = Numbers::default();
-    let (followed, newest) = match mark.followed_back(sha256).filter(|_| mark.sha256 != sha256) {
+pub fn numbers_in(mark: &ReadRecord, sha256: Sha256, body: &[u8], earlier: &EarlierBytes) -> LineNumbers {
+    let mut all = LineNumbers::default();
+    let (followed, newest) = match mark.numbers_in_earlier(sha256).filter(|_| mark.sha256 != sha256) {
         Some(numbers) => (sha256, numbers),
         None => (mark.sha256, mark.numbers()),
     };
@@ -153,7 +153,7 @@ pub fn numbers_in(mark: &ReadRecord, sha256: Sha256, body: &[u8], earlier: &Earl
 
 /// Reason why lines are not found by their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NotFound {
+pub enum LineNotFound {
     /// The session was never shown this line.
     NeverShown(u64),
     /// Some of them changed since; first and last of the present lines around them.
@@ -163,11 +163,11 @@ pub enum NotFound {
 /// Lines of a file that a session was shown, with their present numbers.
 pub struct ShownLines {
     /// Present numbers of the lines that still exist.
-    numbers: Numbers,
+    numbers: LineNumbers,
     /// Numbers of each version that was shown.
-    ever: Vec<Numbers>,
+    ever: Vec<LineNumbers>,
     /// Lines of the present file that the caller knows, if the file is unchanged.
-    known: Option<Lines>,
+    known: Option<LineSet>,
     /// True if no line was shown and the caller wrote all that it knows.
     is_own: bool,
     /// Number of lines in the file.
@@ -179,7 +179,7 @@ impl ShownLines {
     ///
     /// # Errors
     /// Fails if one of them was never shown, no longer exists, or is separate from the others.
-    pub fn now(&self, first: u64, last: u64) -> Result<(u64, u64), NotFound> {
+    pub fn now(&self, first: u64, last: u64) -> Result<(u64, u64), LineNotFound> {
         if self.is_own && self.knows(first, last) {
             // The caller wrote all of it and was shown nothing, so it means present numbers.
             return Ok((first, last));
@@ -188,15 +188,15 @@ impl ShownLines {
         for line in first..=last {
             let now = self.numbers.now(line);
             if now.is_none() && !self.ever.iter().any(|numbers| numbers.has(line)) {
-                return Err(NotFound::NeverShown(line));
+                return Err(LineNotFound::NeverShown(line));
             }
             found = match (found, now) {
                 (None, Some(now)) => Some((now, now)),
                 (Some((from, to)), Some(now)) if now == to + 1 => Some((from, now)),
-                _ => return Err(around(&self.numbers, first, last, self.total)),
+                _ => return Err(lines_around(&self.numbers, first, last, self.total)),
             };
         }
-        found.ok_or(NotFound::NeverShown(first))
+        found.ok_or(LineNotFound::NeverShown(first))
     }
 
     /// Returns the present line after which to insert something that was meant to follow the line shown as `line`; 0 is
@@ -206,27 +206,27 @@ impl ShownLines {
     ///
     /// # Errors
     /// Fails if both lines changed, or if one was never shown.
-    pub fn insertion_point(&self, line: u64) -> Result<u64, NotFound> {
+    pub fn insertion_point(&self, line: u64) -> Result<u64, LineNotFound> {
         let next = line.saturating_add(1);
         let after = self.now(next, next).map(|(after, _)| after);
         let before = if line == 0 { Ok(0) } else { self.now(line, line).map(|(at, _)| at) };
         let is_stale = self.known.is_none();
         match (before, after) {
             // At the start, the next line is the only evidence, and others have changed it.
-            (Ok(0), Err(why @ NotFound::Changed(..))) if is_stale => Err(why),
-            (Ok(at), Err(NotFound::NeverShown(_))) if at > 0 && at < self.total && is_stale => {
-                Err(NotFound::Changed(at, at + 1))
+            (Ok(0), Err(why @ LineNotFound::Changed(..))) if is_stale => Err(why),
+            (Ok(at), Err(LineNotFound::NeverShown(_))) if at > 0 && at < self.total && is_stale => {
+                Err(LineNotFound::Changed(at, at + 1))
             }
             // The caller knows the lines that it wrote.
-            (Ok(at), Err(why @ NotFound::NeverShown(_)))
+            (Ok(at), Err(why @ LineNotFound::NeverShown(_)))
                 if at > 0 && at < self.total && !self.knows(at + 1, at + 1) =>
             {
                 Err(why)
             }
             (Ok(at), _) => Ok(at),
-            (Err(NotFound::Changed(..)), Ok(after)) => Ok(after.saturating_sub(1)),
+            (Err(LineNotFound::Changed(..)), Ok(after)) => Ok(after.saturating_sub(1)),
             // The caller itself changed both lines, so it means its own result, if the lines before did not move.
-            (Err(NotFound::Changed(..)), Err(_))
+            (Err(LineNotFound::Changed(..)), Err(_))
                 if !is_stale && line <= self.total && !self.moved_before(line) =>
             {
                 Ok(line)
@@ -256,11 +256,11 @@ impl ShownLines {
 
 impl Change<'_> {
     /// Returns the lines of a file that the session was shown, or `None` if it knows nothing of the file.
-    pub fn shown_lines(&self, current: &Current) -> Option<ShownLines> {
+    pub fn shown_lines(&self, current: &LockedFile) -> Option<ShownLines> {
         let mark = self.mark(current.place().path())?;
         let mut earlier = EarlierBytes::new();
         if let Some(state) = &self.state {
-            self.look_up(state, &mark, current, &mut earlier);
+            self.read_earlier_versions(state, &mark, current, &mut earlier);
         }
         let body = body_of(current.bytes());
         let newest = mark.numbers();
@@ -276,7 +276,13 @@ impl Change<'_> {
     }
 
     /// Reads earlier versions that a mark lists and that differ from the present one.
-    fn look_up(&self, state: &State, mark: &ReadRecord, current: &Current, earlier: &mut EarlierBytes) {
+    fn read_earlier_versions(
+        &self,
+        state: &State,
+        mark: &ReadRecord,
+        current: &LockedFile,
+        earlier: &mut EarlierBytes,
+    ) {
         for sha256 in mark.versions().filter(|sha256| *sha256 != current.sha256()) {
             if !earlier.contains_key(&sha256)
                 && let Some(bytes) = self.version_shown(state, current.place().path(), sha256)
@@ -299,16 +305,16 @@ impl Change<'_> {
     /// Returns the earlier versions of the changed files that are needed to map line numbers.
     pub(super) fn earlier_bytes(&self, state: &State) -> EarlierBytes {
         let mut earlier = EarlierBytes::new();
-        let keeps_lines = |after: &After| match after.known {
+        let keeps_lines = |after: &TargetState| match after.known {
             CallerKnowledge::ChangedLines
             | CallerKnowledge::ChangedSince(_)
             | CallerKnowledge::UnchangedLines => true,
             CallerKnowledge::Everything | CallerKnowledge::Nothing => false,
         };
         let files = self.files.iter().filter(|file| file.after.as_ref().is_some_and(keeps_lines));
-        for Planned { seen, .. } in files.take(FORMER_FILES_MAX) {
+        for FilePlan { seen, .. } in files.take(FORMER_FILES_MAX) {
             if let Some(mark) = self.mark(seen.current.place.path()) {
-                self.look_up(state, &mark, &seen.current, &mut earlier);
+                self.read_earlier_versions(state, &mark, &seen.current, &mut earlier);
             }
         }
         earlier
@@ -317,13 +323,13 @@ impl Change<'_> {
 
 /// Returns the present lines around changed lines: from the nearest one before that still exists to the nearest one
 /// after.
-fn around(numbers: &Numbers, first: u64, last: u64, total: u64) -> NotFound {
+fn lines_around(numbers: &LineNumbers, first: u64, last: u64, total: u64) -> LineNotFound {
     /// Most lines that are searched in each direction.
     const FAR: u64 = 200;
     let before = (first.saturating_sub(FAR).max(1)..first).rev().find_map(|line| numbers.now(line));
     let after = (last..=last.saturating_add(FAR)).skip(1).find_map(|line| numbers.now(line));
     let from = before.unwrap_or(1).clamp(1, total.max(1));
-    NotFound::Changed(
+    LineNotFound::Changed(
         from,
         after
             .unwrap_or_else(|| from.saturating_add(last - first).saturating_add(1))
@@ -336,7 +342,7 @@ mod tests {
     use super::*;
 
     /// Returns shown lines.
-    fn shown(ranges: &[(u64, u64)]) -> Lines {
+    fn shown(ranges: &[(u64, u64)]) -> LineSet {
         gathered(ranges.to_vec())
     }
 
@@ -366,7 +372,7 @@ mod tests {
             ("a\nb\nc\nd\ne\n", "A\nb\nc\nd\nE\n", vec![(3, 3)], vec![(3, 3)]),
             ("a\nb\nc\nd\ne\n", "A\nx\nb\nc\nd\nE\n", vec![(3, 4)], vec![(4, 5)]),
         ] {
-            let lines = carried_over(&shown(&seen), before.as_bytes(), after.as_bytes(), None);
+            let lines = shown_after_change(&shown(&seen), before.as_bytes(), after.as_bytes(), None);
             assert_eq!(lines.ranges(), seen_after, "{before:?} -> {after:?}");
         }
     }
@@ -378,10 +384,10 @@ mod tests {
             ReplacedLines { first: 2, old_lines: 0, new_lines: 3 },
             ReplacedLines { first: 4, old_lines: 3, new_lines: 0 },
         ];
-        let known = carried_over(&shown(&[(1, 1), (4, 7)]), before, after, Some(&replaced));
+        let known = shown_after_change(&shown(&[(1, 1), (4, 7)]), before, after, Some(&replaced));
         assert_eq!(known.ranges(), [(1, 4), (7, 7)]);
         // By a comparison alone, no new line counts next to old ones that were not shown.
-        let known = carried_over(&shown(&[(1, 1), (4, 7)]), before, after, None);
+        let known = shown_after_change(&shown(&[(1, 1), (4, 7)]), before, after, None);
         assert!(!known.contain(5, 5) && !known.contain(6, 6), "{known:?}");
     }
 }

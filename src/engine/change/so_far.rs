@@ -16,15 +16,15 @@ use std::io;
 use rustix::io::Errno;
 
 use super::Change;
-use super::external_changes::{Backups, DoneFile, put_in_journal};
+use super::external_changes::{Backups, CommandFile, put_in_journal};
 use super::plan::Intent;
-use super::record::{self, Content, StandingChange};
+use super::record::{self, AppliedChange, Content};
 use crate::control::seconds_now;
 use crate::engine::Engine;
 use crate::engine::journal::steps::Location;
 use crate::engine::journal::{self, JournalEntry, Version};
 use crate::engine::sandbox::running;
-use crate::engine::snapshot::{EXTERNAL, FileChange, Recorded};
+use crate::engine::snapshot::{EXTERNAL, FileChange, RecordResult};
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::session::{self, SessionId};
 use crate::engine::store::state::State;
@@ -57,7 +57,7 @@ impl Change<'_> {
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn settle_number(&mut self) -> Result<u64, Error> {
+    pub fn change_number(&mut self) -> Result<u64, Error> {
         if let Some(state) = self.state.take() {
             let recorded = self.record_so_far(&state);
             self.state = Some(state);
@@ -139,7 +139,7 @@ pub fn scan(
     state: &State,
     subject: Option<String>,
     why: Option<&str>,
-) -> Result<Recorded, Error> {
+) -> Result<RecordResult, Error> {
     if !engine.direct.is_empty() {
         let found = record::unrecorded(engine, None)?.paths();
         record_at(engine, state, found)?;
@@ -161,7 +161,7 @@ fn record_files(
         if let Some((version, (_, bytes))) = old.as_ref().zip(before.as_ref()) {
             backups.add(bytes, version)?;
         }
-        done.push(DoneFile { path: path.clone(), before: old, after: new });
+        done.push(CommandFile { path: path.clone(), before: old, after: new });
     }
     put_in_journal(engine, (state, &backups), entry, Intent::default(), done)?;
     let sides = files.iter().map(|file| FileChange {
@@ -169,7 +169,7 @@ fn record_files(
         before: file.before.as_ref().map(record::state_of),
         after: file.after.as_ref().map(record::state_of),
     });
-    let change = StandingChange { entry, files: sides.collect(), folders: Vec::new(), blobs: &[] };
+    let change = AppliedChange { entry, files: sides.collect(), folders: Vec::new(), blobs: &[] };
     // The response names the snapshot of its own change, and says if that fails.
     let shown = engine.snapshot.take();
     let _ = record::record(engine, &change);

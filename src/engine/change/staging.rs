@@ -36,7 +36,7 @@ pub struct Original {
 
 /// New bytes in a staged file.
 #[derive(Debug)]
-pub struct Staged {
+pub struct StagedFile {
     /// File, to be synced; for a symlink, its staging folder.
     pub pending: PendingFile,
     /// Location of the staged file.
@@ -46,7 +46,7 @@ pub struct Staged {
 }
 
 /// Target contents of a file.
-pub struct New<'a> {
+pub struct NewContent<'a> {
     /// Path for messages.
     pub shown: &'a str,
     /// Bytes.
@@ -60,7 +60,7 @@ pub struct New<'a> {
 
 /// Staging folder of one change: in the state, or the folder of the target if a rename from the state could not work,
 /// or would lose metadata that the folder gives to its files.
-pub struct Stage<'e> {
+pub struct StagingFolder<'e> {
     /// Workspace.
     pub workspace: &'e Workspace,
     /// State of the workspace.
@@ -76,7 +76,7 @@ pub struct Stage<'e> {
     is_beside: bool,
 }
 
-impl<'e> Stage<'e> {
+impl<'e> StagingFolder<'e> {
     /// Opens the staging folder of the change `id`.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ impl<'e> Stage<'e> {
 
     /// Stages all files next to their targets.
     #[must_use]
-    pub fn beside(self) -> Self {
+    pub fn stage_next_to_targets(self) -> Self {
         Self { is_beside: true, ..self }
     }
 
@@ -115,9 +115,9 @@ impl<'e> Stage<'e> {
         number: &str,
         nearest: &WorkspacePath,
         original: Option<&Original>,
-        new: &New<'_>,
+        new: &NewContent<'_>,
         warnings: &mut Vec<String>,
-    ) -> Result<Staged, Error> {
+    ) -> Result<StagedFile, Error> {
         // A file that replaces a symlink is new.
         let original = original.filter(|original| !fs::is_symlink(&original.stat));
         let (place, folder) = self.folder_for(nearest, original.is_some())?;
@@ -130,7 +130,7 @@ impl<'e> Stage<'e> {
                 .and_then(|()| rustix::io::fcntl_dupfd_cloexec(&folder, 0));
             let file = made.map_err(|errno| Error::io("write", shown, errno))?.into();
             let pending = PendingFile { file, folder, name, is_new: true };
-            return Ok(Staged { pending, at, mode: fs::SYMLINK_MODE });
+            return Ok(StagedFile { pending, at, mode: fs::SYMLINK_MODE });
         }
         // A replaced file's bytes may be secret: nobody else may read them before the new file has its identity.
         // Nobody else can enter the state folder, so a new file gets its final mode there.
@@ -153,28 +153,28 @@ impl<'e> Stage<'e> {
                 let _ = rustix::fs::fremovexattr(file, metadata::ACCESS_LIST);
             }
             fs::write_all(file, new.bytes)?;
-            given = metadata::give(file, model, new.identity, new.mode, warnings)?;
+            given = metadata::apply_original(file, model, new.identity, new.mode, warnings)?;
             Ok(())
         });
         let pending = pending.map_err(|source| Error::io("write", shown, source))?;
-        Ok(Staged { pending, at, mode: given })
+        Ok(StagedFile { pending, at, mode: given })
     }
 
     /// Stages a file of lbx's own.
     ///
     /// # Errors
     /// Returns the OS error; nothing is left behind then.
-    pub fn write_own(&self, name: &str, bytes: &[u8]) -> Result<Staged, Error> {
+    pub fn write_own(&self, name: &str, bytes: &[u8]) -> Result<StagedFile, Error> {
         let at = self.name_in(&staging_folder(), name);
         let name = at.path().name().unwrap_or_default().to_owned();
         let pending =
             PendingFile::create(Arc::clone(&self.staging), name, 0o600, |file| fs::write_all(file, bytes));
         let pending = pending.map_err(|source| Error::io("write", at.to_string(), source))?;
-        Ok(Staged { pending, at, mode: 0o600 })
+        Ok(StagedFile { pending, at, mode: 0o600 })
     }
 
     /// Returns the staging folder in the state.
-    pub fn own_folder(&self) -> (Location, Arc<OwnedFd>) {
+    pub fn state_staging_folder(&self) -> (Location, Arc<OwnedFd>) {
         (staging_folder(), Arc::clone(&self.staging))
     }
 
@@ -195,10 +195,10 @@ impl<'e> Stage<'e> {
     ) -> Result<(Location, Arc<OwnedFd>), Error> {
         let asked = (nearest.clone(), replaces);
         if self.near.borrow().contains(&asked) {
-            return Ok(self.own_folder());
+            return Ok(self.state_staging_folder());
         }
         let target = self.workspace.open_folder(nearest)?;
-        let io = |errno: Errno| Error::io("look at", self.workspace.shown(nearest), errno);
+        let io = |errno: Errno| Error::io("look at", self.workspace.display(nearest), errno);
         // A file that replaces another gets its metadata.
         let gives_identity = !replaces && {
             let stat = rustix::fs::fstat(&target).map_err(io)?;
@@ -207,7 +207,7 @@ impl<'e> Stage<'e> {
         let is_near = fs::mount_of(&self.staging).map_err(io)? == fs::mount_of(&target).map_err(io)?;
         if is_near && !gives_identity && !self.is_beside {
             self.near.borrow_mut().insert(asked);
-            return Ok(self.own_folder());
+            return Ok(self.state_staging_folder());
         }
         self.note_beside(&self.staging, nearest)?;
         Ok((Location::File(nearest.clone()), Arc::new(target)))

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::os::fd::AsFd as _;
 
 use super::Change;
-use super::moves::{Sum, kind, walk};
-use crate::engine::history::replay::{Direction, Live, ReplayResult};
+use super::moves::{SizeSum, kind, walk};
+use crate::engine::history::replay::{Direction, FileToWrite, ReplayResult};
 use crate::engine::journal::steps::{Location, Step};
 use crate::engine::journal::{FolderEntry, JournalEntry, Version};
 use crate::engine::store::state::State;
-use crate::engine::store::trash::{self, Description, TrashEntry};
-use crate::engine::workspace::digest::{Contents, Digest, new_folder_mode};
+use crate::engine::store::trash::{self, TrashDescription, TrashEntry};
+use crate::engine::workspace::digest::{Digest, TreeContents, new_folder_mode};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
 use crate::engine::workspace::{Workspace, fs};
@@ -18,8 +18,8 @@ use crate::error::{Error, ErrorKind, text};
 
 impl Change<'_> {
     /// Returns the error for a trash entry whose content has changed.
-    fn spoiled(&self, entry: &TrashEntry) -> Error {
-        let shown = self.engine.workspace.shown(&entry.path);
+    fn changed_content_error(&self, entry: &TrashEntry) -> Error {
+        let shown = self.engine.workspace.display(&entry.path);
         let message = format!(
             "the trash no longer holds {shown} as it was deleted: another program changed trash {}",
             entry.id
@@ -30,7 +30,7 @@ impl Change<'_> {
     }
 
     /// Returns the file of a trash entry, and its bytes, if these are available elsewhere.
-    fn kept_elsewhere(&self, entry: &TrashEntry) -> Option<(Version, Vec<u8>)> {
+    fn bytes_elsewhere(&self, entry: &TrashEntry) -> Option<(Version, Vec<u8>)> {
         let Some(Digest::File { mode, sha256 }) = entry.digest else { return None };
         let bytes = self.bytes_seen(&entry.path, sha256)?;
         Some((Version { sha256, size: bytes.len() as u64, mode, identity: None }, bytes))
@@ -46,7 +46,7 @@ impl Change<'_> {
         if contents_of(&self.engine.workspace, &entry.content(self.state()), known)?.is(known) {
             return Ok(None);
         }
-        self.kept_elsewhere(entry).map(Some).ok_or_else(|| self.spoiled(entry))
+        self.bytes_elsewhere(entry).map(Some).ok_or_else(|| self.changed_content_error(entry))
     }
 
     /// Corrects the descriptions of entries whose content another program changed between the check and the move to the
@@ -54,8 +54,8 @@ impl Change<'_> {
     pub(super) fn correct_descriptions(&self, state: &State) {
         for (entry, then) in &self.described {
             let content = entry.content(Some(state));
-            let mut now = Contents::unread();
-            let mut sum = Sum::default();
+            let mut now = TreeContents::unread();
+            let mut sum = SizeSum::default();
             let seen = walk(&self.engine.workspace, &content, &mut |found| {
                 found.add_to(&mut now, &content);
                 sum.add(found.stat);
@@ -89,7 +89,7 @@ impl Change<'_> {
                     break;
                 }
                 let mode = workspace.place_of(&stands)?.stat().map(fs::mode_of);
-                if outcome.pieces.standing(&folder).is_none_or(|real| !stands_at(workspace, &real)) {
+                if outcome.pieces.source_of(&folder).is_none_or(|real| !stands_at(workspace, &real)) {
                     outcome.made.push(FolderEntry { path: folder.clone(), mode, identity: None });
                 }
                 (at, real) = (folder.parent(), stands.parent());
@@ -120,9 +120,9 @@ impl Change<'_> {
         let (left, entered) = (ids(&leaving), ids(&coming));
         for id in left.union(&entered) {
             let entry = match trash::described(state, id)? {
-                Description::Entry(entry) => entry,
-                Description::Damaged => return Err(damaged_entry(state, id)),
-                Description::Newer | Description::Missing => continue,
+                TrashDescription::Entry(entry) => entry,
+                TrashDescription::Damaged => return Err(damaged_entry(state, id)),
+                TrashDescription::Newer | TrashDescription::Missing => continue,
             };
             let (Some(known), content) = (entry.digest, entry.content(Some(state))) else { continue };
             // An entry there either leaves or is in the way; folders whose files all left are neither.
@@ -130,12 +130,12 @@ impl Change<'_> {
             let is_left = left.contains(id);
             if (is_left || held.has_files()) && !held.is(known) {
                 let whole = outcome.pieces.iter().find(|piece| piece.real == content);
-                let target = self.kept_elsewhere(&entry);
+                let target = self.bytes_elsewhere(&entry);
                 let (Some(piece), Some((target, _))) = (whole, target) else {
-                    return Err(self.spoiled(&entry));
+                    return Err(self.changed_content_error(&entry));
                 };
                 outcome.pieces.remove_at(&piece.at);
-                outcome.lives.push(Live { at: piece.at, real: None, from: None, target });
+                outcome.lives.push(FileToWrite { at: piece.at, real: None, from: None, target });
                 continue;
             }
             self.must_become_as_deleted(&entry, outcome, (is_left, entered.contains(id)))?;
@@ -157,7 +157,7 @@ impl Change<'_> {
         if contents.is_empty() || is_left_empty || contents.is(known) {
             return Ok(());
         }
-        let shown = self.engine.workspace.shown(&entry.path);
+        let shown = self.engine.workspace.display(&entry.path);
         let lives = outcome.lives.iter().map(|live| live.at.clone());
         let is_back =
             is_entered && outcome.pieces.iter().map(|piece| piece.at).chain(lives).any(|at| at == content);
@@ -185,7 +185,7 @@ impl Change<'_> {
         top: &WorkspacePath,
         known: Digest,
         outcome: &ReplayResult,
-    ) -> Result<Contents, Error> {
+    ) -> Result<TreeContents, Error> {
         let workspace = &self.engine.workspace;
         let mut contents = empty_for(known);
         let rewritten: BTreeSet<&WorkspacePath> = outcome
@@ -201,7 +201,7 @@ impl Change<'_> {
                 continue;
             }
             walk(workspace, &source, &mut |found| {
-                let at = outcome.pieces.placed(found.path);
+                let at = outcome.pieces.target_of(found.path);
                 if at.is_within(top) && !rewritten.contains(found.path) {
                     found.add_as(&mut contents, &inner(&at, top));
                 }
@@ -225,7 +225,7 @@ impl Change<'_> {
 
     /// Returns a path for messages: for one in the trash, its original path.
     pub fn shown_original(&self, path: &WorkspacePath) -> String {
-        self.engine.workspace.shown(&self.original(path))
+        self.engine.workspace.display(&self.original(path))
     }
 
     /// Returns the path at which an entry was before it was deleted; the path itself if it was not deleted.
@@ -261,7 +261,7 @@ pub fn must_be_as_described(
     let known = description_of((workspace, state), entry, &id)?.and_then(|description| description.digest);
     match known {
         Some(known) if !contents_of(workspace, &source, known)?.is(known) => {
-            let shown = workspace.shown(&source);
+            let shown = workspace.display(&source);
             Err(Error::new(ErrorKind::StaleFile, format!("{shown} has changed since")).at(shown))
         }
         _ => Ok(()),
@@ -292,7 +292,7 @@ fn description_of(
 
 /// Returns the error for a trash entry whose description is damaged: nothing tells if its content is unchanged.
 pub fn damaged_entry(state: &State, id: &str) -> Error {
-    let folder = state.shown(&format!("{}/{id}", trash::FOLDER));
+    let folder = state.display(&format!("{}/{id}", trash::FOLDER));
     Error::new(ErrorKind::StaleFile, format!("the description of trash {id} is damaged"))
         .suggest(format!("Its bytes are in {folder}/{}: copy what you need from there.", trash::CONTENT))
         .detail("trash_id", id)
@@ -307,7 +307,7 @@ fn stands_at(workspace: &Workspace, path: &WorkspacePath) -> bool {
 ///
 /// # Errors
 /// Returns the OS error.
-pub fn contents_of(workspace: &Workspace, top: &WorkspacePath, known: Digest) -> Result<Contents, Error> {
+pub fn contents_of(workspace: &Workspace, top: &WorkspacePath, known: Digest) -> Result<TreeContents, Error> {
     let mut contents = empty_for(known);
     if kind(workspace, top)?.is_some() {
         walk(workspace, top, &mut |found| {
@@ -319,10 +319,10 @@ pub fn contents_of(workspace: &Workspace, top: &WorkspacePath, known: Digest) ->
 }
 
 /// Returns empty contents, which read as much as a digest needs.
-fn empty_for(known: Digest) -> Contents {
+fn empty_for(known: Digest) -> TreeContents {
     match known {
-        Digest::File { .. } | Digest::Bytes(_) => Contents::exact(),
-        Digest::Looks(_) => Contents::default(),
+        Digest::File { .. } | Digest::Bytes(_) => TreeContents::exact(),
+        Digest::Looks(_) => TreeContents::default(),
     }
 }
 

@@ -20,9 +20,9 @@ use rustix::io::Errno;
 
 use super::Change;
 use super::executor::{self, Executor, OTHERS_FILE, SpecialFile};
-use super::folders::Ways;
-use super::plan::{Across, Move, Planned};
-use super::staging::{Original, Stage};
+use super::folders::ParentFolders;
+use super::plan::{CrossMountMove, FilePlan, Move};
+use super::staging::{Original, StagingFolder};
 use crate::engine::journal::backup;
 use crate::engine::journal::steps::{Location, Step, Thing};
 use crate::engine::store::state::State;
@@ -46,7 +46,8 @@ impl Change<'_> {
     /// Decides for each file whether to write into the existing file. Keeps the mounts of the folders that this needs.
     pub(super) fn choose_ways(&mut self) {
         let mut folders = BTreeMap::new();
-        let ways: Vec<bool> = self.files.iter().map(|file| self.goes_into(file, &mut folders)).collect();
+        let ways: Vec<bool> =
+            self.files.iter().map(|file| self.overwrites_in_place(file, &mut folders)).collect();
         for (file, in_place) in self.files.iter_mut().zip(ways) {
             file.in_place = in_place;
         }
@@ -54,7 +55,7 @@ impl Change<'_> {
     }
 
     /// Returns true if the bytes are written into the existing file.
-    fn goes_into(&self, file: &Planned, folders: &mut Folders) -> bool {
+    fn overwrites_in_place(&self, file: &FilePlan, folders: &mut Folders) -> bool {
         let current = &file.seen.current;
         let (Some(after), Some(original), None) = (&file.after, &current.original, &file.origin) else {
             return false;
@@ -82,7 +83,7 @@ impl Change<'_> {
 
     /// Returns true if nothing can take the name of a file: it is a mount point, or this account may not change names
     /// in its folder.
-    fn cannot_be_replaced(&self, file: &Planned, folders: &mut Folders) -> bool {
+    fn cannot_be_replaced(&self, file: &FilePlan, folders: &mut Folders) -> bool {
         let path = file.seen.current.place.path();
         let opened = file.seen.current.original.as_ref().and_then(|original| original.opened.as_deref());
         let mount = opened.and_then(|opened| fs::mount_of(opened).ok());
@@ -168,7 +169,7 @@ impl Executor<'_> {
 
     /// Returns the file of a step if it holds some of its old bytes and some of its new ones: the call died while
     /// writing it in place.
-    pub(super) fn torn(&self, step: &Step) -> Option<Location> {
+    pub(super) fn torn_file(&self, step: &Step) -> Option<Location> {
         let Step::Put { at, staged, before: Some(before), after, in_place: true } = step else { return None };
         let most = before.size.max(after.size);
         let (now, stat) = self.bytes_at(at, most).ok()?;
@@ -212,14 +213,18 @@ impl Change<'_> {
     /// # Errors
     /// Returns `not_a_regular_file` if something cannot be copied, `stale_file` if it changes meanwhile, or the OS
     /// error.
-    pub(in crate::engine) fn copy_across(&mut self, state: &State, ways: &Ways) -> Result<(), Error> {
+    pub(in crate::engine) fn copy_across(
+        &mut self,
+        state: &State,
+        ways: &ParentFolders,
+    ) -> Result<(), Error> {
         let workspace = &self.engine.workspace;
-        let stage = Stage::new(workspace, state, &self.entry.id)?;
-        let stage = if self.stays_in_folders { stage.beside() } else { stage };
+        let stage = StagingFolder::new(workspace, state, &self.entry.id)?;
+        let stage = if self.stays_in_folders { stage.stage_next_to_targets() } else { stage };
         let executor = Executor { workspace, state };
         let folder_for = |at: &Location, nearest: Option<&WorkspacePath>| match (at, nearest) {
             (Location::File(_), Some(nearest)) => stage.folder_for(nearest, true),
-            _ => Ok(stage.own_folder()),
+            _ => Ok(stage.state_staging_folder()),
         };
         let leaving = self.folders.leaving();
         for (number, moved) in self.moves.iter_mut().enumerate() {
@@ -241,9 +246,9 @@ impl Change<'_> {
                 let _ = removal::remove(target.as_fd(), &new_name);
                 fault.into_error(&shown)
             })?;
-            let (gone, _) = folder_for(&moved.from, Some(&staying(workspace, old.path(), &leaving)))?;
+            let (gone, _) = folder_for(&moved.from, Some(&staging_parent(workspace, old.path(), &leaving)))?;
             let gone = stage.name_in(&gone, &format!("gone-{number}"));
-            moved.across = Some(Across { copy, thing: Thing::of(&stat), gone });
+            moved.across = Some(CrossMountMove { copy, thing: Thing::of(&stat), gone });
         }
         Ok(())
     }
@@ -251,7 +256,7 @@ impl Change<'_> {
 
 /// Returns the nearest folder on the same mount, at or above the given one, that is not removed: a staged file would
 /// keep a folder from being removed.
-fn staying(
+fn staging_parent(
     workspace: &Workspace,
     folder: &WorkspacePath,
     leaving: &BTreeSet<&WorkspacePath>,
@@ -290,7 +295,7 @@ pub(in crate::engine) fn clear(executor: Executor<'_>, moves: &[Move], stands: b
 }
 
 /// Reason why something could not be copied.
-enum Fault {
+enum CopyFault {
     /// OS error.
     Io(std::io::Error),
     /// A device, or a folder with another mount in it.
@@ -299,13 +304,13 @@ enum Fault {
     Changed(PathBuf),
 }
 
-impl<E: Into<std::io::Error>> From<E> for Fault {
+impl<E: Into<std::io::Error>> From<E> for CopyFault {
     fn from(source: E) -> Self {
         Self::Io(source.into())
     }
 }
 
-impl Fault {
+impl CopyFault {
     /// Returns the error for a failed move of `shown`.
     fn into_error(self, shown: &str) -> Error {
         let inner = |path: &Path| {
@@ -334,7 +339,7 @@ impl Fault {
 }
 
 /// An entry to copy.
-struct Waiting {
+struct EntryToCopy {
     /// Source folder.
     from: Rc<OwnedFd>,
     /// Name in the source folder.
@@ -352,10 +357,10 @@ struct Waiting {
 fn copied(
     (from, name): (BorrowedFd<'_>, &OsStr),
     (to, new): (BorrowedFd<'_>, &OsStr),
-) -> Result<Stat, Fault> {
+) -> Result<Stat, CopyFault> {
     let mount = fs::mount_of(from)?;
     let (source, target) = (Rc::new(from.try_clone_to_owned()?), Rc::new(to.try_clone_to_owned()?));
-    let mut waiting = vec![Waiting {
+    let mut waiting = vec![EntryToCopy {
         from: source,
         name: name.to_owned(),
         to: target,
@@ -364,8 +369,8 @@ fn copied(
     }];
     let mut seen: BTreeMap<PathBuf, Stat> = BTreeMap::new();
     let mut folders: Vec<(OwnedFd, Rc<OwnedFd>, Stat)> = Vec::new();
-    while let Some(Waiting { from, name, to, new, path }) = waiting.pop() {
-        let entry = fs::Entry::at(from.as_fd(), &name)?;
+    while let Some(EntryToCopy { from, name, to, new, path }) = waiting.pop() {
+        let entry = fs::NamedEntry::at(from.as_fd(), &name)?;
         let stat = entry.stat()?;
         seen.insert(path.clone(), stat);
         if fs::is_symlink(&stat) {
@@ -380,13 +385,13 @@ fn copied(
             for name in fs::names_in(&source)? {
                 let path = path.join(&name);
                 let (from, to) = (Rc::clone(&source), Rc::clone(&target));
-                waiting.push(Waiting { from, new: name.clone(), name, to, path });
+                waiting.push(EntryToCopy { from, new: name.clone(), name, to, path });
             }
             folders.push((inner, source, stat));
         } else if SpecialFile::can_be_made(fs::type_of(&stat)) {
             executor::make(to.as_fd(), &new, fs::type_of(&stat), fs::mode_of(&stat))?;
         } else {
-            return Err(Fault::Kind(path));
+            return Err(CopyFault::Kind(path));
         }
     }
     for (copy, source, stat) in folders.iter().rev() {
@@ -410,7 +415,7 @@ fn copy_file(
     (from, name): (BorrowedFd<'_>, &OsStr),
     (to, new): (BorrowedFd<'_>, &OsStr),
     path: &Path,
-) -> Result<(), Fault> {
+) -> Result<(), CopyFault> {
     let source = File::from(fs::open_at(from, name, fs::READ)?);
     let stat = rustix::fs::fstat(&source)?;
     let copy = fs::create_at(to, new, 0o600)?;
@@ -420,12 +425,12 @@ fn copy_file(
         hasher.update(read);
         if bytes > CHANGED_FILE_BYTES_MAX { Err(Errno::FBIG.into()) } else { Ok(()) }
     })?;
-    metadata::give(&copy, Some((&stat, &source)), None, None, &mut Vec::new())?;
+    metadata::apply_original(&copy, Some((&stat, &source)), None, None, &mut Vec::new())?;
     rustix::fs::futimens(&copy, &metadata::times_of(&stat))?;
     copy.sync_all()?;
     let again = crate::engine::workspace::digest::sha256_of(File::from(fs::open_at(to, new, fs::READ)?))?;
     if again != hasher.finish() || !fs::is_unchanged(&stat, &rustix::fs::fstat(&source)?) {
-        return Err(Fault::Changed(path.to_owned()));
+        return Err(CopyFault::Changed(path.to_owned()));
     }
     Ok(())
 }
@@ -435,12 +440,12 @@ fn must_be_unchanged(
     from: BorrowedFd<'_>,
     name: &OsStr,
     seen: &BTreeMap<PathBuf, Stat>,
-) -> Result<(), Fault> {
+) -> Result<(), CopyFault> {
     for (path, then) in seen {
         let full = WorkspacePath::new(&Path::new(name).join(path)).ok_or(Errno::INVAL)?;
         let now = fs::stat_beneath(from, &full);
         if !now.is_ok_and(|now| fs::is_unchanged(then, &now)) {
-            return Err(Fault::Changed(path.clone()));
+            return Err(CopyFault::Changed(path.clone()));
         }
     }
     Ok(())

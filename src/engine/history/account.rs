@@ -9,9 +9,9 @@ use std::os::fd::AsFd as _;
 
 use serde::{Deserialize, Serialize};
 
-use super::session_diff::{Ledger, NetChange};
+use super::session_diff::{NetChange, NetChanges};
 use crate::control::Control;
-use crate::engine::journal::Numbers;
+use crate::engine::journal::ChangeNumbers;
 use crate::engine::journal::{self, ACCOUNTS_FOLDER, JournalEntry};
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::State;
@@ -30,7 +30,7 @@ const SAVED_EVERY: usize = 64;
 
 /// A change at an end of an account.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct End {
+struct AccountEnd {
     /// Number in the session.
     seq: u64,
     /// Id.
@@ -39,7 +39,7 @@ struct End {
     time: u64,
 }
 
-impl End {
+impl AccountEnd {
     /// Returns a change as an end.
     fn of(entry: &JournalEntry) -> Self {
         Self { seq: entry.seq, id: entry.id.clone(), time: entry.time }
@@ -47,7 +47,7 @@ impl End {
 
     /// Returns true if the history still has it.
     fn is_there(&self, state: &State, session: &str) -> Result<bool, Error> {
-        let entry = journal::done_entry(state, session, self.seq)?;
+        let entry = journal::history_entry(state, session, self.seq)?;
         Ok(entry.is_some_and(|entry| Self::of(&entry) == *self))
     }
 }
@@ -62,13 +62,13 @@ pub struct ChangesAccount {
     /// Number of the change from which on it counts.
     from: u64,
     /// First and last change, if there are any.
-    ends: Option<(End, End)>,
+    ends: Option<(AccountEnd, AccountEnd)>,
     /// Number of changes.
     changes: usize,
     /// Numbers of the changes that move files, or turn earlier changes around.
     turning: Vec<u64>,
     /// Net effect.
-    ledger: Ledger,
+    ledger: NetChanges,
 }
 
 impl ChangesAccount {
@@ -86,12 +86,12 @@ impl ChangesAccount {
         });
         let next = account.ends.as_ref().map_or(from, |(_, last)| last.seq.saturating_add(1));
         let mut added = 0;
-        for seq in Numbers::of(state, session)?.since(next)? {
+        for seq in ChangeNumbers::of(state, session)?.since(next)? {
             control.check()?;
-            let Some(entry) = journal::done_entry(state, session, seq)? else { continue };
-            let first = account.ends.take().map_or_else(|| End::of(&entry), |(first, _)| first);
-            account.ends = Some((first, End::of(&entry)));
-            account.ledger.take(&entry);
+            let Some(entry) = journal::history_entry(state, session, seq)? else { continue };
+            let first = account.ends.take().map_or_else(|| AccountEnd::of(&entry), |(first, _)| first);
+            account.ends = Some((first, AccountEnd::of(&entry)));
+            account.ledger.add_change(&entry);
             account.changes += 1;
             if !entry.moves.is_empty() || !entry.reverts.is_empty() || entry.takes_back.is_some() {
                 account.turning.push(seq);
@@ -149,7 +149,7 @@ impl ChangesAccount {
 
     /// Returns the numbers of the changes after `seq` that move files, or turn earlier changes around; `None` if it begins
     /// later.
-    pub fn turning_after(&self, seq: u64) -> Option<&[u64]> {
+    pub fn moves_or_reverts_after(&self, seq: u64) -> Option<&[u64]> {
         let after = self.turning.partition_point(|turning| *turning <= seq);
         (self.from <= seq).then(|| self.turning.get(after..).unwrap_or_default())
     }

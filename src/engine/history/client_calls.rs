@@ -17,7 +17,7 @@ use rustix::fs::AtFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::control::seconds_now;
-use crate::engine::journal::Numbers;
+use crate::engine::journal::ChangeNumbers;
 use crate::engine::journal::steps::{Location, Step};
 use crate::engine::journal::{self, FileEntry, FolderMode, JournalEntry, Version};
 use crate::engine::store::lock::unique_name;
@@ -48,7 +48,7 @@ pub struct FileBefore {
 
 /// Event at which calls are recorded whose end was not reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Closing {
+pub enum ClosingEvent {
     /// A command begins; the calls may still run.
     Command,
     /// The agent has answered.
@@ -59,7 +59,7 @@ pub enum Closing {
     Restart,
 }
 
-impl Closing {
+impl ClosingEvent {
     /// Returns true if a difference of a file counts as that of the call: it is known that the call ran, or nothing
     /// speaks for the user. `now` is the hash of the file's text.
     pub fn is_of_call(self, outcome: Option<Sha256>, now: Option<Sha256>) -> bool {
@@ -92,12 +92,12 @@ pub struct ClientCall {
     pub has_ended: bool,
     /// Commands of the client's own shell, which may change any file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub commands: Option<Commands>,
+    pub commands: Option<RunningCommands>,
 }
 
 /// Commands of a client's own shell that run now, or ran since the workspace was last looked at.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Commands {
+pub struct RunningCommands {
     /// The first few of them.
     pub texts: Vec<String>,
     /// Number of those that run.
@@ -158,7 +158,7 @@ impl ClientCall {
         match fs::read_at(folder.as_fd(), OsStr::new(name), CLIENT_CALLS_BYTES_MAX) {
             Ok(bytes) => Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok())),
             Err(source) if fs::is_unfit(&source) => Ok(None),
-            Err(source) => Err(Error::io("read", state.shown(CLIENT_CALLS_FOLDER), source)),
+            Err(source) => Err(Error::io("read", state.display(CLIENT_CALLS_FOLDER), source)),
         }
     }
 
@@ -170,7 +170,7 @@ impl ClientCall {
         let Some(folder) = state.find_folder(CLIENT_CALLS_FOLDER)? else { return Ok(()) };
         match fs::unlink_at(&*folder, Self::name(session, call), AtFlags::empty()) {
             Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
-            Err(errno) => Err(Error::io("remove", state.shown(CLIENT_CALLS_FOLDER), errno)),
+            Err(errno) => Err(Error::io("remove", state.display(CLIENT_CALLS_FOLDER), errno)),
         }
     }
 
@@ -221,14 +221,14 @@ impl ClientCall {
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn others(state: &State, session: &str) -> Result<Vec<Self>, Error> {
+    pub fn calls_of_others(state: &State, session: &str) -> Result<Vec<Self>, Error> {
         let calls = Self::all(state)?.into_iter().map(|(_, call)| call);
         Ok(calls.filter(|call| call.session != session && !call.is_forsaken()).collect())
     }
 
     /// Returns true if a call of a client runs: what it has written so far will be recorded as its own.
     pub fn is_any(state: &State) -> bool {
-        Self::others(state, "").is_ok_and(|calls| !calls.is_empty())
+        Self::calls_of_others(state, "").is_ok_and(|calls| !calls.is_empty())
     }
 
     /// Returns all calls that have begun, each with its name.
@@ -275,7 +275,7 @@ impl RepoHeads {
     pub fn of(state: &State) -> Result<Self, Error> {
         let mut heads = BTreeMap::new();
         for session in journal::sessions(state)? {
-            let newest = Numbers::of(state, &session)?.newest()?.unwrap_or(0);
+            let newest = ChangeNumbers::of(state, &session)?.newest()?.unwrap_or(0);
             heads.insert(session, newest);
         }
         Ok(Self(heads))
@@ -289,8 +289,8 @@ impl RepoHeads {
         let mut entries = Vec::new();
         for session in journal::sessions(state)? {
             let known = self.0.get(&session).copied().unwrap_or(0);
-            for seq in Numbers::of(state, &session)?.since(known.saturating_add(1))? {
-                entries.extend(journal::done_entry(state, &session, seq)?);
+            for seq in ChangeNumbers::of(state, &session)?.since(known.saturating_add(1))? {
+                entries.extend(journal::history_entry(state, &session, seq)?);
             }
         }
         // An id begins with the nanosecond of its making.
@@ -367,7 +367,7 @@ impl ConcurrentChanges {
 
     /// Returns true if a path is theirs whatever is there now: they moved it or a folder above it, from there or to
     /// there, or changed it without a record of its versions.
-    pub fn own(&self, path: &WorkspacePath) -> bool {
+    pub fn is_theirs(&self, path: &WorkspacePath) -> bool {
         let mut moved = self.moved_from.iter().chain(&self.moved_to);
         !self.settled.contains(path)
             && (self.unknown.contains(path) || moved.any(|moved| path.is_within(moved)))
@@ -379,7 +379,7 @@ impl ConcurrentChanges {
     }
 
     /// Notes the version that their moves left at a path. It can be `None` only where they moved nothing to.
-    pub fn settle(&mut self, path: WorkspacePath, last: Option<Version>) {
+    pub fn note_moved_version(&mut self, path: WorkspacePath, last: Option<Version>) {
         if last.is_some() || !self.moved_to.iter().any(|moved| path.is_within(moved)) {
             self.files.insert(path.clone(), (None, last));
             self.settled.insert(path);
@@ -443,7 +443,7 @@ impl Turns {
         let bytes = match fs::read_at(folder.as_fd(), OsStr::new(session), TURNS_BYTES_MAX) {
             Ok(bytes) => bytes.unwrap_or_default(),
             Err(source) if fs::is_unfit(&source) => Vec::new(),
-            Err(source) => return Err(Error::io("read", state.shown(TURNS_FOLDER), source)),
+            Err(source) => return Err(Error::io("read", state.display(TURNS_FOLDER), source)),
         };
         let Self(mut turns) = serde_json::from_slice(&bytes).unwrap_or_default();
         // Anybody may have written the file.

@@ -20,14 +20,14 @@ use crate::engine::workspace::protect::is_state;
 
 /// Renames the paths of a change as a later one did.
 pub fn follow(entry: &mut JournalEntry, later: &JournalEntry) {
-    renames(&later.moves).for_each(|(from, to)| carry(entry, from, to));
+    renames(&later.moves).for_each(|(from, to)| rename_paths(entry, from, to));
 }
 
 /// Renames the paths of a change. A name that the change left free moves only with a folder that holds it: whatever
 /// took that name later is another file.
-fn carry(entry: &mut JournalEntry, from: &WorkspacePath, to: &WorkspacePath) {
-    let held = |path: &mut WorkspacePath| carry_path(path, from, to);
-    let free = |path: &mut WorkspacePath| carry_free(path, from, to);
+fn rename_paths(entry: &mut JournalEntry, from: &WorkspacePath, to: &WorkspacePath) {
+    let held = |path: &mut WorkspacePath| rename_path(path, from, to);
+    let free = |path: &mut WorkspacePath| rename_with_folders(path, from, to);
     for file in &mut entry.files {
         if file.after.is_some() { held(&mut file.path) } else { free(&mut file.path) }
     }
@@ -41,16 +41,16 @@ fn carry(entry: &mut JournalEntry, from: &WorkspacePath, to: &WorkspacePath) {
 }
 
 /// Renames the path of a file or folder.
-fn carry_path(path: &mut WorkspacePath, from: &WorkspacePath, to: &WorkspacePath) {
+fn rename_path(path: &mut WorkspacePath, from: &WorkspacePath, to: &WorkspacePath) {
     if path.is_within(from) {
         *path = path.rebased(from, to);
     }
 }
 
 /// Renames a path with the folders that hold it.
-fn carry_free(path: &mut WorkspacePath, from: &WorkspacePath, to: &WorkspacePath) {
+fn rename_with_folders(path: &mut WorkspacePath, from: &WorkspacePath, to: &WorkspacePath) {
     if path != from {
-        carry_path(path, from, to);
+        rename_path(path, from, to);
     }
 }
 
@@ -90,10 +90,10 @@ pub fn records(changes: &[JournalEntry], since: &[JournalEntry]) -> Result<Vec<J
         since.iter().map(|entry| (entry.seq, renames_of(entry, &by_number))).collect();
     let (mut records, mut played): (Vec<JournalEntry>, Vec<Rename>) = (Vec::new(), Vec::new());
     for (after, record) in found {
-        let mut path = Rebased::new(record, renames_of(record, &by_number));
+        let mut path = RebasedRecord::new(record, renames_of(record, &by_number));
         let later = later.iter().filter(|(seq, _)| *seq > after).flat_map(|(_, renames)| renames);
-        later.for_each(|(from, to)| path.carry(from, to));
-        played.iter().for_each(|(from, to)| path.carry(to, from));
+        later.for_each(|(from, to)| path.rename_paths(from, to));
+        played.iter().for_each(|(from, to)| path.rename_paths(to, from));
         let (record, renames) = path.checked()?;
         records.push(record);
         played.extend(renames.into_iter().rev());
@@ -111,14 +111,14 @@ fn renames_of(record: &JournalEntry, by_number: &BTreeMap<u64, &JournalEntry>) -
     let mut all: Vec<Rename> = renames(&record.moves).map(owned).collect();
     let turned = record.reverts.iter().filter_map(|seq| by_number.get(seq)).flat_map(|change| {
         match direction_of(record) {
-            Some(Direction::Undo) => back(&change.moves),
+            Some(Direction::Undo) => inverse(&change.moves),
             _ => renames(&change.moves).collect(),
         }
     });
     let turned: Vec<Rename> = turned.map(owned).collect();
     let carried = |path: &WorkspacePath, renames: &[Rename]| {
         let mut path = path.clone();
-        renames.iter().for_each(|(from, to)| carry_path(&mut path, from, to));
+        renames.iter().for_each(|(from, to)| rename_path(&mut path, from, to));
         path
     };
     let (written, removed): (Vec<_>, Vec<_>) = record.files.iter().partition(|file| file.after.is_some());
@@ -132,14 +132,14 @@ fn renames_of(record: &JournalEntry, by_number: &BTreeMap<u64, &JournalEntry>) -
 }
 
 /// Returns the renames that take moves back.
-fn back(moves: &[MoveEntry]) -> Vec<(&WorkspacePath, &WorkspacePath)> {
+fn inverse(moves: &[MoveEntry]) -> Vec<(&WorkspacePath, &WorkspacePath)> {
     let mut renames: Vec<_> = renames(moves).map(|(from, to)| (to, from)).collect();
     renames.reverse();
     renames
 }
 
 /// A record whose paths are renamed.
-struct Rebased {
+struct RebasedRecord {
     /// The record.
     record: JournalEntry,
     /// Things that it made or moved: present path, and the path that it would have had without renames of its own.
@@ -152,7 +152,7 @@ struct Rebased {
     renames: Vec<Rename>,
 }
 
-impl Rebased {
+impl RebasedRecord {
     /// Returns a record under its first names.
     fn new(record: &JournalEntry, renames: Vec<Rename>) -> Self {
         let files = record.files.iter().filter(|file| file.after.is_some());
@@ -172,17 +172,17 @@ impl Rebased {
     }
 
     /// Renames its paths.
-    fn carry(&mut self, from: &WorkspacePath, to: &WorkspacePath) {
-        carry(&mut self.record, from, to);
+    fn rename_paths(&mut self, from: &WorkspacePath, to: &WorkspacePath) {
+        rename_paths(&mut self.record, from, to);
         for (now, expected) in &mut self.made {
-            carry_path(now, from, to);
-            carry_free(expected, from, to);
+            rename_path(now, from, to);
+            rename_with_folders(expected, from, to);
         }
-        self.edited.iter_mut().for_each(|path| carry_path(path, from, to));
-        self.free.iter_mut().for_each(|path| carry_free(path, from, to));
+        self.edited.iter_mut().for_each(|path| rename_path(path, from, to));
+        self.free.iter_mut().for_each(|path| rename_with_folders(path, from, to));
         for (old, new) in &mut self.renames {
-            carry_free(old, from, to);
-            carry_path(new, from, to);
+            rename_with_folders(old, from, to);
+            rename_path(new, from, to);
         }
     }
 

@@ -11,11 +11,11 @@ use crate::engine::journal::{JournalEntry, MoveEntry, Version};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
 use crate::text::content;
-use crate::text::own_lines::{By, OwnLines};
+use crate::text::own_lines::{ChangedBy, SideLines};
 
 /// An end of several changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum ChangesEnd {
     /// Before the first one.
     Before,
     /// After the last one.
@@ -30,7 +30,7 @@ pub enum Side {
     /// A version that a backup has.
     Version(Version),
     /// The bytes at one end of these changes, between which others changed the file.
-    Separate(PathChanges<Version>, End),
+    Separate(PathChanges<Version>, ChangesEnd),
     /// The bytes of the file at this path, which may be in the trash.
     At(WorkspacePath),
 }
@@ -50,15 +50,15 @@ pub struct NetChange {
 
 /// Returns the net effect of changes, which come oldest first; ordered by path.
 pub fn net<'a>(entries: impl IntoIterator<Item = &'a JournalEntry>) -> Vec<NetChange> {
-    let mut ledger = Ledger::default();
-    entries.into_iter().for_each(|entry| ledger.take(entry));
+    let mut ledger = NetChanges::default();
+    entries.into_iter().for_each(|entry| ledger.add_change(entry));
     ledger.into_changes()
 }
 
 /// Changes of each path so far.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(from = "Listed", into = "Listed")]
-pub struct Ledger {
+#[serde(from = "NetChangeList", into = "NetChangeList")]
+pub struct NetChanges {
     /// Files with changed bytes, by present path: before and after.
     files: BTreeMap<WorkspacePath, PathChanges<Version>>,
     /// Files that were changed, by their paths then, each with its first change.
@@ -71,7 +71,7 @@ pub struct Ledger {
 
 /// A ledger as lists: a path that is not text cannot be a key in JSON.
 #[derive(Serialize, Deserialize)]
-struct Listed {
+struct NetChangeList {
     /// As in [`Ledger`].
     files: Vec<(WorkspacePath, PathChanges<Version>)>,
     /// As in [`Ledger`].
@@ -82,23 +82,23 @@ struct Listed {
     folders: Vec<WorkspacePath>,
 }
 
-impl From<Listed> for Ledger {
-    fn from(Listed { files, touched, moved, folders }: Listed) -> Self {
+impl From<NetChangeList> for NetChanges {
+    fn from(NetChangeList { files, touched, moved, folders }: NetChangeList) -> Self {
         let (files, touched) = (files.into_iter().collect(), touched.into_iter().collect());
         Self { files, touched, moved, folders: folders.into_iter().collect() }
     }
 }
 
-impl From<Ledger> for Listed {
-    fn from(Ledger { files, touched, moved, folders }: Ledger) -> Self {
+impl From<NetChanges> for NetChangeList {
+    fn from(NetChanges { files, touched, moved, folders }: NetChanges) -> Self {
         let (files, touched) = (files.into_iter().collect(), touched.into_iter().collect());
         Self { files, touched, moved, folders: folders.into_iter().collect() }
     }
 }
 
-impl Ledger {
+impl NetChanges {
     /// Adds the next change.
-    pub(super) fn take(&mut self, entry: &JournalEntry) {
+    pub(super) fn add_change(&mut self, entry: &JournalEntry) {
         self.folders.extend(entry.folders.iter().cloned());
         renames(&entry.moves).for_each(|(from, to)| self.take_move(from, to));
         for file in entry.files.iter().chain(&entry.found_done) {
@@ -114,20 +114,20 @@ impl Ledger {
             self.files.get(from).is_some_and(|own| own.first().is_none()) || self.folders.contains(from);
         self.files = std::mem::take(&mut self.files)
             .into_iter()
-            .map(|(path, sides)| (carried(&path, from, to).unwrap_or(path), sides))
+            .map(|(path, sides)| (renamed_path(&path, from, to).unwrap_or(path), sides))
             .collect();
         self.folders = std::mem::take(&mut self.folders)
             .into_iter()
-            .map(|path| carried(&path, from, to).unwrap_or(path))
+            .map(|path| renamed_path(&path, from, to).unwrap_or(path))
             .collect();
         let known = self.moved.iter().any(|(_, now)| now == from);
         if !known && !is_new {
             // A part of an earlier move started at a path of its own.
-            let origin = self.moved.iter().find_map(|(origin, now)| carried(from, now, origin));
+            let origin = self.moved.iter().find_map(|(origin, now)| renamed_path(from, now, origin));
             self.moved.push((origin.unwrap_or_else(|| from.clone()), from.clone()));
         }
         for (_, now) in &mut self.moved {
-            if let Some(path) = carried(now, from, to) {
+            if let Some(path) = renamed_path(now, from, to) {
                 *now = path;
             }
         }
@@ -141,7 +141,7 @@ impl Ledger {
             let sides = self.files.remove(&now);
             let at = || Side::At(now.clone());
             let (before, after) = match sides {
-                Some(own) => (before_of(&own).unwrap_or_else(at), after_of(&own)),
+                Some(own) => (side_before(&own).unwrap_or_else(at), side_after(&own)),
                 None => (at(), at()),
             };
             // It is in the trash, or its bytes were deleted.
@@ -152,7 +152,7 @@ impl Ledger {
                 (false, false) => Some(NetChange { path: now, from: Some(origin), before, after }),
                 (false, true) => {
                     // A new file may have taken its place.
-                    let after = self.files.remove(&origin).map_or(Side::Nothing, |own| after_of(&own));
+                    let after = self.files.remove(&origin).map_or(Side::Nothing, |own| side_after(&own));
                     (before != after).then_some(NetChange { path: origin, from: None, before, after })
                 }
             });
@@ -161,8 +161,8 @@ impl Ledger {
         changes.extend(files.map(|(path, own)| NetChange {
             path,
             from: None,
-            before: before_of(&own).unwrap_or(Side::Nothing),
-            after: after_of(&own),
+            before: side_before(&own).unwrap_or(Side::Nothing),
+            after: side_after(&own),
         }));
         changes.sort_unstable_by(|one, other| one.path.cmp(&other.path));
         changes
@@ -180,18 +180,18 @@ impl StoredVersion for Version {
 }
 
 /// Returns the side before changes; `None` if there was nothing.
-fn before_of(own: &PathChanges<Version>) -> Option<Side> {
+fn side_before(own: &PathChanges<Version>) -> Option<Side> {
     if own.is_interrupted() {
-        return Some(Side::Separate(own.clone(), End::Before));
+        return Some(Side::Separate(own.clone(), ChangesEnd::Before));
     }
     own.first().cloned().map(Side::Version)
 }
 
 /// Returns the side after changes.
-fn after_of(own: &PathChanges<Version>) -> Side {
+fn side_after(own: &PathChanges<Version>) -> Side {
     match own.last() {
         None => Side::Nothing,
-        Some(_) if own.is_interrupted() => Side::Separate(own.clone(), End::After),
+        Some(_) if own.is_interrupted() => Side::Separate(own.clone(), ChangesEnd::After),
         Some(last) => Side::Version(last.clone()),
     }
 }
@@ -203,7 +203,7 @@ pub fn renames(moves: &[MoveEntry]) -> impl Iterator<Item = (&WorkspacePath, &Wo
 }
 
 /// Returns the new path of `path` after `from` moves to `to`; `None` if it is not below `from`.
-fn carried(path: &WorkspacePath, from: &WorkspacePath, to: &WorkspacePath) -> Option<WorkspacePath> {
+fn renamed_path(path: &WorkspacePath, from: &WorkspacePath, to: &WorkspacePath) -> Option<WorkspacePath> {
     path.is_within(from).then(|| path.rebased(from, to))
 }
 
@@ -232,7 +232,7 @@ impl<V> Default for PathChanges<V> {
 
 /// Content of a path at one end of a session's changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AtEnd<V> {
+pub enum EndContent<V> {
     /// A version that was on disk, or no file.
     Known(Option<V>),
     /// This text, with the metadata of that version.
@@ -288,17 +288,18 @@ impl<V: StoredVersion> PathChanges<V> {
         &self,
         mut read: impl FnMut(&V) -> Result<Option<Vec<u8>>, E>,
         later: impl FnOnce() -> Result<Option<V>, E>,
-    ) -> Result<[AtEnd<V>; 2], E> {
+    ) -> Result<[EndContent<V>; 2], E> {
         let changes = self.continued();
         let (Some((first, _)), Some((theirs, after))) = (changes.first(), changes.last()) else {
-            return Ok([AtEnd::Known(None), AtEnd::Known(None)]);
+            return Ok([EndContent::Known(None), EndContent::Known(None)]);
         };
         let is_new = first.is_none();
-        let known = [AtEnd::Known(if is_new { None } else { theirs.clone() }), AtEnd::Known(after.clone())];
+        let known =
+            [EndContent::Known(if is_new { None } else { theirs.clone() }), EndContent::Known(after.clone())];
         if changes.len() == 1 || (is_new && after.is_none()) {
             return Ok(known);
         }
-        let (Some(mut own), Some(like)) = (own_lines(changes, &mut read)?, like(changes)) else {
+        let (Some(mut own), Some(like)) = (own_lines(changes, &mut read)?, with_metadata_of(changes)) else {
             return Ok(known);
         };
         let [before, mut after] = known;
@@ -308,13 +309,13 @@ impl<V: StoredVersion> PathChanges<V> {
         {
             let mut with_it = own.clone();
             if with_it.puts_back(&text) {
-                (own, after) = (with_it, AtEnd::Known(Some(now)));
+                (own, after) = (with_it, EndContent::Known(Some(now)));
             }
         }
         Ok(if is_new {
-            [before, AtEnd::Text(like.clone(), own.added())]
+            [before, EndContent::Text(like.clone(), own.added())]
         } else {
-            [AtEnd::Text(like.clone(), own.before()), after]
+            [EndContent::Text(like.clone(), own.before()), after]
         })
     }
 
@@ -331,17 +332,17 @@ impl<V: StoredVersion> PathChanges<V> {
 fn own_lines<V, E>(
     changes: &[Sides<V>],
     read: &mut impl FnMut(&V) -> Result<Option<Vec<u8>>, E>,
-) -> Result<Option<OwnLines>, E> {
-    let mut own: Option<OwnLines> = None;
+) -> Result<Option<SideLines>, E> {
+    let mut own: Option<SideLines> = None;
     for (theirs, after) in changes {
-        for (version, by) in [(theirs, By::Others), (after, By::Side)] {
+        for (version, by) in [(theirs, ChangedBy::Others), (after, ChangedBy::Side)] {
             let text = version.as_ref().map(&mut *read).transpose()?;
             if text.as_ref().is_some_and(|text| text.as_ref().is_none_or(|text| content::looks_binary(text)))
             {
                 return Ok(None);
             }
             match (&mut own, text.flatten()) {
-                (None, text) => own = Some(OwnLines::of(text.as_deref())),
+                (None, text) => own = Some(SideLines::of(text.as_deref())),
                 (Some(own), Some(text)) => own.change(by, &text),
                 (Some(_), None) => {}
             }
@@ -351,7 +352,7 @@ fn own_lines<V, E>(
 }
 
 /// Returns a version with the metadata that a file has without these changes; of a new file, with what they gave it.
-fn like<V: StoredVersion>(changes: &[Sides<V>]) -> Option<&V> {
+fn with_metadata_of<V: StoredVersion>(changes: &[Sides<V>]) -> Option<&V> {
     let (first, made) = changes.first()?;
     let mut like = first.as_ref().or(made.as_ref());
     for (one, next) in changes.iter().zip(changes.iter().skip(1)) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use super::client_calls::Turn;
 use super::replay::Direction;
 use super::session_diff::renames;
-use crate::engine::journal::Numbers;
+use crate::engine::journal::ChangeNumbers;
 use crate::engine::journal::{self, FileEntry, JournalEntry, MoveEntry, Version};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
@@ -21,9 +21,9 @@ pub struct History {
     /// Session that it belongs to.
     pub session: String,
     /// Numbers of the session's entries.
-    pub numbers: Numbers,
+    pub numbers: ChangeNumbers,
     /// Changes in effect that are not read yet.
-    older: Older,
+    older: OlderChanges,
     /// Changes in effect that are read; the one made or redone last is at the end.
     done: VecDeque<JournalEntry>,
     /// Undone changes; the one undone last is at the end.
@@ -38,7 +38,7 @@ pub struct History {
 
 /// Changes older than the oldest entry that is read.
 #[derive(Debug)]
-struct Older {
+struct OlderChanges {
     /// Number below which the next one is.
     below: u64,
     /// Changes that an undo or redo among the read entries has moved: their state is known.
@@ -55,7 +55,7 @@ pub struct EarlyTurn {
     pub records: Vec<JournalEntry>,
 }
 
-impl Default for Older {
+impl Default for OlderChanges {
     fn default() -> Self {
         Self { below: u64::MAX, moved: BTreeSet::new(), next: VecDeque::new() }
     }
@@ -67,7 +67,7 @@ impl History {
     /// # Errors
     /// Returns the OS error.
     pub fn load(state: &State, session: &str) -> Result<Self, Error> {
-        let numbers = Numbers::of(state, session)?;
+        let numbers = ChangeNumbers::of(state, session)?;
         let mut history = Self { session: session.to_owned(), numbers, ..Self::default() };
         // A change clears the redo stack, so every change before it is known from those in effect.
         let mut newest = Vec::new();
@@ -83,13 +83,13 @@ impl History {
             }
         }
         for entry in newest.into_iter().rev() {
-            history.take(state, entry)?;
+            history.add_entry(state, entry)?;
         }
         Ok(history)
     }
 
     /// Adds the next entry.
-    fn take(&mut self, state: &State, entry: JournalEntry) -> Result<(), Error> {
+    fn add_entry(&mut self, state: &State, entry: JournalEntry) -> Result<(), Error> {
         let Some(direction) = direction_of(&entry) else {
             // As in every editor: a new change clears the redo stack.
             self.undone.clear();
@@ -102,7 +102,7 @@ impl History {
         for seq in &entry.reverts {
             match direction {
                 Direction::Undo => {
-                    let Some(moved) = self.taken_from_done(state, *seq)? else { continue };
+                    let Some(moved) = self.remove_done(state, *seq)? else { continue };
                     self.vacant.extend(moved.folders.iter().cloned());
                     self.removed.retain(|folder| moved.removed.iter().all(|removed| removed.path != *folder));
                     self.undone.push(moved);
@@ -128,7 +128,7 @@ impl History {
     }
 
     /// Removes the change `seq` from those in effect and returns it; `None` if it is no longer in the history.
-    fn taken_from_done(&mut self, state: &State, seq: u64) -> Result<Option<JournalEntry>, Error> {
+    fn remove_done(&mut self, state: &State, seq: u64) -> Result<Option<JournalEntry>, Error> {
         if !self.numbers.has(seq) {
             return Ok(None);
         }
@@ -182,7 +182,7 @@ impl History {
 
     /// Returns an entry.
     fn read(&self, state: &State, seq: u64) -> Result<Option<JournalEntry>, Error> {
-        journal::done_entry(state, &self.session, seq)
+        journal::history_entry(state, &self.session, seq)
     }
 
     /// Returns the next `steps` changes to undo or redo, in order, among those that `wanted` picks. The parts of one command
@@ -256,7 +256,7 @@ impl History {
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn in_turn(
+    pub fn changes_of_turn(
         &mut self,
         state: &State,
         direction: Direction,
@@ -285,7 +285,7 @@ impl History {
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn in_early_turn(
+    pub fn changes_of_early_turn(
         &self,
         state: &State,
         turn: &Turn,
@@ -336,7 +336,7 @@ impl History {
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn standing(
+    pub fn changes_since(
         &mut self,
         state: &State,
         seq: u64,
@@ -354,7 +354,7 @@ impl History {
 
     /// Returns the folders that should not exist by the undos and redos of this session: the last one that empties such
     /// a folder, in whatever session, removes it.
-    pub fn unneeded(&self) -> BTreeSet<WorkspacePath> {
+    pub fn unneeded_folders(&self) -> BTreeSet<WorkspacePath> {
         self.vacant.union(&self.removed).cloned().collect()
     }
 
@@ -393,16 +393,16 @@ impl History {
 /// Returns true if changes of other sessions since then, of the same files, are in effect.
 fn is_changed_by_others(state: &State, entry: &JournalEntry) -> Result<bool, Error> {
     for session in journal::sessions(state)?.iter().filter(|session| **session != entry.session) {
-        let (numbers, mut next) = (Numbers::of(state, session)?, u64::MAX);
+        let (numbers, mut next) = (ChangeNumbers::of(state, session)?, u64::MAX);
         while let Some(seq) = numbers.before(next)? {
             next = seq;
-            let Some(other) = journal::done_entry(state, session, seq)? else { continue };
+            let Some(other) = journal::history_entry(state, session, seq)? else { continue };
             if (other.time, &other.id) < (entry.time, &entry.id) {
                 break;
             }
             if share_paths(&other, entry)
                 && direction_of(&other).is_none()
-                && History::load(state, session)?.standing(state, seq)?.is_some()
+                && History::load(state, session)?.changes_since(state, seq)?.is_some()
             {
                 return Ok(true);
             }
@@ -420,7 +420,7 @@ fn is_changed_by_others(state: &State, entry: &JournalEntry) -> Result<bool, Err
 ///   undo both  g is back         a redo has only the move to do again
 /// ```
 fn forget_unundone(undone: &mut [JournalEntry], undo: &JournalEntry) {
-    let traces: Vec<Trace> = undone.iter().map(Trace::of).collect();
+    let traces: Vec<TouchedNames> = undone.iter().map(TouchedNames::of).collect();
     let touched: BTreeSet<&WorkspacePath> = undo.files.iter().map(|file| &file.path).collect();
     let removed: BTreeSet<&WorkspacePath> = undo.removed.iter().map(|folder| &folder.path).collect();
     let is_trashed = |name: &WorkspacePath| {
@@ -444,14 +444,14 @@ fn forget_unundone(undone: &mut [JournalEntry], undo: &JournalEntry) {
 }
 
 /// Names that a change touched.
-struct Trace {
+struct TouchedNames {
     /// Moves.
     moves: Vec<MoveEntry>,
     /// Files that it made, changed or removed.
     files: BTreeSet<WorkspacePath>,
 }
 
-impl Trace {
+impl TouchedNames {
     /// Returns the names in a change.
     fn of(change: &JournalEntry) -> Self {
         let files = change.files.iter().map(|file| file.path.clone()).collect();
@@ -459,20 +459,20 @@ impl Trace {
     }
 
     /// Returns true if it moved something away from a path.
-    fn vacates(&self, path: &WorkspacePath) -> bool {
+    fn moves_away(&self, path: &WorkspacePath) -> bool {
         renames(&self.moves).any(|(from, _)| path.is_within(from))
     }
 }
 
 /// Returns the name, at the moment of their undo, of what one of several changes made at a path; `None` if another of
 /// them touched it, or what was there before: of these the undo has only the net effect. The newest change is the first.
-fn name_at_undo(changes: &[Trace], index: usize, path: &WorkspacePath) -> Option<WorkspacePath> {
-    if changes.get(index)?.vacates(path) {
+fn name_at_undo(changes: &[TouchedNames], index: usize, path: &WorkspacePath) -> Option<WorkspacePath> {
+    if changes.get(index)?.moves_away(path) {
         return None;
     }
     let mut before = path.clone();
     for older in changes.get(index + 1..).unwrap_or_default() {
-        if older.files.contains(&before) || older.vacates(&before) {
+        if older.files.contains(&before) || older.moves_away(&before) {
             return None;
         }
         for (from, to) in renames(&older.moves).collect::<Vec<_>>().into_iter().rev() {
@@ -518,12 +518,12 @@ pub struct MovedPath {
 /// # Errors
 /// Returns the OS error.
 pub fn moved_from(state: &State, session: &str, path: &WorkspacePath) -> Result<Option<MovedPath>, Error> {
-    let (numbers, mut later): (_, Vec<JournalEntry>) = (Numbers::of(state, session)?, Vec::new());
+    let (numbers, mut later): (_, Vec<JournalEntry>) = (ChangeNumbers::of(state, session)?, Vec::new());
     let mut next = u64::MAX;
     for _ in 0..CHANGES_LOOKED_AT {
         let Some(seq) = numbers.before(next)? else { break };
         next = seq;
-        let Some(entry) = journal::done_entry(state, session, seq)? else { continue };
+        let Some(entry) = journal::history_entry(state, session, seq)? else { continue };
         if let Some(to) = taken(path, &entry) {
             let to = later.iter().rev().fold(to, |to, entry| taken(&to, entry).unwrap_or(to));
             return Ok(Some(MovedPath { to, seq }).filter(|moved| !is_state(&moved.to)));

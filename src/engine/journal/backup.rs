@@ -108,7 +108,10 @@ impl<'s> Folders<'s> {
 ///
 /// # Errors
 /// Returns the OS error.
-pub fn spread<'k>(state: &State, kept: impl Iterator<Item = &'k InlineBackup>) -> Result<(), Error> {
+pub fn back_up_entry_bytes<'k>(
+    state: &State,
+    kept: impl Iterator<Item = &'k InlineBackup>,
+) -> Result<(), Error> {
     let io = |source: std::io::Error| Error::io("write a backup in", STATE_FOLDER, source);
     let mut folders = Folders::new(state);
     for one in kept {
@@ -157,7 +160,7 @@ fn find_backup(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> 
     let Some(folder) = state.find_folder(&folder)? else {
         return Ok(None);
     };
-    let io = |source: std::io::Error| Error::io("read", state.shown(BACKUPS_FOLDER), source);
+    let io = |source: std::io::Error| Error::io("read", state.display(BACKUPS_FOLDER), source);
     let (file, stat) = match open(folder.as_fd(), OsStr::new(&name)) {
         Ok(Some(opened)) => opened,
         Ok(None) | Err(Errno::NOENT) => return Ok(None),
@@ -286,19 +289,19 @@ fn inline_bytes(state: &State, sha256: Sha256, most: usize) -> Result<Option<Vec
             return Ok(Some(bytes));
         }
     }
-    while let Some(place) = state.in_call(|holders: &mut Holders| holders.of(state, sha256, most))? {
+    while let Some(place) = state.in_call(|holders: &mut BackupIndex| holders.of(state, sha256, most))? {
         if let Some(bytes) = bytes_in(state, &place, sha256)? {
             return Ok(Some(bytes));
         }
         // Its bytes are damaged: another entry may hold them too.
-        state.in_call(|holders: &mut Holders| holders.known.remove(&sha256));
+        state.in_call(|holders: &mut BackupIndex| holders.known.remove(&sha256));
     }
     Ok(None)
 }
 
 /// Folder and name of an entry.
 #[derive(Debug, Clone)]
-struct Place {
+struct BackupPlace {
     /// The folder.
     folder: String,
     /// Its name there.
@@ -307,11 +310,11 @@ struct Place {
 
 /// Index of the entries that hold old bytes, as far as a call has read them: newest first, each once.
 #[derive(Debug, Default)]
-struct Holders {
+struct BackupIndex {
     /// Entries found so far, by the SHA-256 of the bytes they hold.
-    known: BTreeMap<Sha256, Place>,
+    known: BTreeMap<Sha256, BackupPlace>,
     /// Entries not read yet, the newest last; `None` before the first search.
-    waiting: Option<Vec<Place>>,
+    waiting: Option<Vec<BackupPlace>>,
     /// Number of entries that were read for a search.
     searched: usize,
 }
@@ -321,18 +324,18 @@ pub(super) fn note_holder(state: &State, (folder, name): (String, String), kept:
     if kept.is_empty() {
         return;
     }
-    let place = Place { folder, name };
-    state.in_call(|holders: &mut Holders| {
+    let place = BackupPlace { folder, name };
+    state.in_call(|holders: &mut BackupIndex| {
         for kept in kept {
             holders.known.entry(kept.sha256).or_insert_with(|| place.clone());
         }
     });
 }
 
-impl Holders {
+impl BackupIndex {
     /// Returns an entry that holds the bytes with that SHA-256, the newest of those that are not known yet; reads no more
     /// than `most` entries in all searches.
-    fn of(&mut self, state: &State, sha256: Sha256, most: usize) -> Result<Option<Place>, Error> {
+    fn of(&mut self, state: &State, sha256: Sha256, most: usize) -> Result<Option<BackupPlace>, Error> {
         if let Some(known) = self.known.get(&sha256) {
             return Ok(Some(known.clone()));
         }
@@ -353,12 +356,12 @@ impl Holders {
 
 /// Returns the finished and stuck entries. The newest of each session are last, since a number says only how old a
 /// change is within its session.
-fn entries(state: &State) -> Result<Vec<Place>, Error> {
+fn entries(state: &State) -> Result<Vec<BackupPlace>, Error> {
     let mut folders = vec![entries_in(state, STUCK_FOLDER)?];
     for (_, session) in state.entries(DONE_FOLDER)? {
         folders.push(entries_in(state, &format!("{DONE_FOLDER}/{session}"))?);
     }
-    let mut all: Vec<(usize, Place)> = Vec::new();
+    let mut all: Vec<(usize, BackupPlace)> = Vec::new();
     for mut places in folders {
         places.sort_by(|one, other| other.name.cmp(&one.name));
         all.extend(places.into_iter().enumerate());
@@ -368,22 +371,22 @@ fn entries(state: &State) -> Result<Vec<Place>, Error> {
 }
 
 /// Returns the entries in a folder of the journal.
-fn entries_in(state: &State, folder: &str) -> Result<Vec<Place>, Error> {
+fn entries_in(state: &State, folder: &str) -> Result<Vec<BackupPlace>, Error> {
     let entries = state.entries(folder)?.into_iter();
-    Ok(entries.map(|(_, name)| Place { folder: folder.to_owned(), name }).collect())
+    Ok(entries.map(|(_, name)| BackupPlace { folder: folder.to_owned(), name }).collect())
 }
 
 /// Returns the bytes with that SHA-256 in the entry at a place.
-fn bytes_in(state: &State, place: &Place, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
+fn bytes_in(state: &State, place: &BackupPlace, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
     let found = backups_in(state, place)?;
     Ok(found.iter().filter(|kept| kept.sha256 == sha256).find_map(InlineBackup::bytes))
 }
 
 /// Returns the inline backups of the entry at a place.
-fn backups_in(state: &State, place: &Place) -> Result<Vec<InlineBackup>, Error> {
+fn backups_in(state: &State, place: &BackupPlace) -> Result<Vec<InlineBackup>, Error> {
     /// The only field that is read here.
     #[derive(Deserialize)]
-    struct Holder {
+    struct BackupEntry {
         /// Inline backups of the entry.
         #[serde(default)]
         kept: Vec<InlineBackup>,
@@ -392,7 +395,7 @@ fn backups_in(state: &State, place: &Place) -> Result<Vec<InlineBackup>, Error> 
     // An unreadable entry holds nothing.
     let bytes = fs::read_at(folder.as_fd(), place.name.as_ref(), ENTRY_BYTES_MAX).ok().flatten();
     let bytes = bytes.filter(|bytes| memchr::memmem::find(bytes, b"\"kept\"").is_some());
-    let holder = bytes.and_then(|bytes| serde_json::from_slice::<Holder>(split_seal(&bytes).0).ok());
+    let holder = bytes.and_then(|bytes| serde_json::from_slice::<BackupEntry>(split_seal(&bytes).0).ok());
     Ok(holder.map_or_else(Vec::new, |holder| holder.kept))
 }
 

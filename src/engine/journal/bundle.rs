@@ -93,7 +93,7 @@ impl Bundles {
 
 /// Returns the error for an unreadable bundle.
 fn unreadable(state: &State, source: io::Error) -> Error {
-    Error::io("read", state.shown(BACKUPS_FOLDER), source)
+    Error::io("read", state.display(BACKUPS_FOLDER), source)
 }
 
 /// Returns the bytes with that SHA-256 in a bundle.
@@ -119,20 +119,20 @@ pub(super) fn number_in(name: &str) -> Option<u64> {
 
 /// A packed history.
 #[derive(Debug)]
-pub struct Packed {
+pub struct PackedHistory {
     /// The changes, by their numbers; `None` if it is damaged or of a newer version.
     pub parts: Option<Parts>,
     /// Numbers of the changes, ascending, as far as they are known.
     pub numbers: Vec<u64>,
 }
 
-impl Packed {
+impl PackedHistory {
     /// Returns that of a session, if it has one, as the call found it first.
     ///
     /// # Errors
     /// Returns the OS error.
     pub fn of(state: &State, session: &str, folder: &OwnedFd) -> Result<Option<Arc<Self>>, Error> {
-        match state.in_call(|opened: &mut Opened| opened.packed.get(session).cloned()) {
+        match state.in_call(|opened: &mut OpenHistories| opened.packed.get(session).cloned()) {
             Some(known) => Ok(Some(known)),
             None => Self::open(state, session, folder),
         }
@@ -140,7 +140,7 @@ impl Packed {
 
     /// Opens that of a session.
     fn open(state: &State, session: &str, folder: &OwnedFd) -> Result<Option<Arc<Self>>, Error> {
-        let io = |source: io::Error| Error::io("read", state.shown(DONE_FOLDER), source);
+        let io = |source: io::Error| Error::io("read", state.display(DONE_FOLDER), source);
         let found = Parts::open(folder, PACKED).map_err(io)?;
         if found.is_none() && fs::stat_at(folder.as_fd(), PACKED.as_ref()).is_err() {
             return Ok(None);
@@ -155,7 +155,9 @@ impl Packed {
             numbers.extend(names_in(folder)?.iter().filter_map(|name| number_in(name)));
         }
         let packed = Arc::new(Self { parts, numbers });
-        state.in_call(|opened: &mut Opened| opened.packed.insert(session.to_owned(), Arc::clone(&packed)));
+        state.in_call(|opened: &mut OpenHistories| {
+            opened.packed.insert(session.to_owned(), Arc::clone(&packed))
+        });
         Ok(Some(packed))
     }
 }
@@ -165,7 +167,7 @@ impl Packed {
 /// # Errors
 /// Returns the OS error.
 pub fn newest_packed(state: &State, folder: &OwnedFd) -> Result<u64, Error> {
-    let io = |source: io::Error| Error::io("read", state.shown(DONE_FOLDER), source);
+    let io = |source: io::Error| Error::io("read", state.display(DONE_FOLDER), source);
     let Some(packed) = Parts::open(folder, PACKED).map_err(io)? else { return Ok(0) };
     for row in (0..packed.rows()).rev() {
         if let Some(newest) = seq_of(&packed.row(row).map_err(io)?.key) {
@@ -185,24 +187,25 @@ pub fn packed_change(
     folder: &OwnedFd,
     seq: u64,
 ) -> Result<Option<Vec<u8>>, Error> {
-    let io = |source: io::Error| Error::io("read", state.shown(DONE_FOLDER), source);
+    let io = |source: io::Error| Error::io("read", state.display(DONE_FOLDER), source);
     // With wrong numbers none of its changes is known to be the newest.
-    let get = |packed: Option<Arc<Packed>>| match packed.as_ref().and_then(|packed| packed.parts.as_ref()) {
-        Some(parts) => parts.get(&key_of(seq)).map_err(io),
-        None => Ok(None),
-    };
-    match get(Packed::of(state, session, folder)?)? {
+    let get =
+        |packed: Option<Arc<PackedHistory>>| match packed.as_ref().and_then(|packed| packed.parts.as_ref()) {
+            Some(parts) => parts.get(&key_of(seq)).map_err(io),
+            None => Ok(None),
+        };
+    match get(PackedHistory::of(state, session, folder)?)? {
         Some(bytes) => Ok(Some(bytes)),
         // Another call may have packed it since this one began.
-        None => get(Packed::open(state, session, folder)?),
+        None => get(PackedHistory::open(state, session, folder)?),
     }
 }
 
 /// Packed histories that a call has opened, by session.
 #[derive(Debug, Default)]
-struct Opened {
+struct OpenHistories {
     /// The histories.
-    packed: BTreeMap<String, Arc<Packed>>,
+    packed: BTreeMap<String, Arc<PackedHistory>>,
 }
 
 /// Returns the key of the change `seq`; keys sort as numbers do.

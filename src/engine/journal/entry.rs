@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::backup::InlineBackup;
-use super::bundle::{GIVEN, Packed, PendingFile, newest_packed, number_in};
+use super::bundle::{GIVEN, PackedHistory, PendingFile, newest_packed, number_in};
 use super::steps::{
     self, BESIDE_PREFIX, DONE_FOLDER, ENTRY_BYTES_MAX, FileEntry, FolderEntry, HELD_FOLDER, Location,
     MoveEntry, OPEN_FOLDER, Step, Version, is_waiting, staging_folder,
@@ -51,7 +51,7 @@ impl FolderMode {
 /// Earlier changes of the session that a change takes back, though later ones followed. It counts as a change like
 /// any other, and `undo` takes it back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TakenBack {
+pub struct RevertedChanges {
     /// Number of the change that is taken back; of a `rewind`, the last one that stays.
     pub seq: u64,
     /// Its files, if only some of them are taken back.
@@ -62,7 +62,7 @@ pub struct TakenBack {
     pub hunk: Option<usize>,
 }
 
-impl TakenBack {
+impl RevertedChanges {
     /// Returns true if all of the change is taken back.
     pub const fn is_whole(&self) -> bool {
         self.paths.is_empty() && self.hunk.is_none()
@@ -103,7 +103,7 @@ pub struct JournalEntry {
     pub reverts: Vec<u64>,
     /// Earlier changes that it takes back, though later ones followed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub takes_back: Option<TakenBack>,
+    pub takes_back: Option<RevertedChanges>,
     /// Files in which an `undo` or `redo` kept changes by others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<WorkspacePath>,
@@ -237,7 +237,7 @@ impl JournalEntry {
             .suggest("Make it in several changes."));
         }
         PendingFile::create(folder, self.unpublished_name().into(), 0o600, |file| fs::write_all(file, &bytes))
-            .map_err(|source| Error::io("write", state.shown(OPEN_FOLDER), source))
+            .map_err(|source| Error::io("write", state.display(OPEN_FOLDER), source))
     }
 
     /// Adds it to the session's history, unless its number is taken.
@@ -247,7 +247,7 @@ impl JournalEntry {
     pub fn close(&self, state: &State) -> Result<(), Error> {
         let (open, done) = (state.folder(OPEN_FOLDER)?, state.folder(&history_folder(&self.session))?);
         rename_new(&open, self.name().as_ref(), &done, history_name(self.seq).as_ref())
-            .map_err(|errno| Error::io("write", state.shown(DONE_FOLDER), errno))
+            .map_err(|errno| Error::io("write", state.display(DONE_FOLDER), errno))
     }
 
     /// Marks its number as given, though the change is not in the history.
@@ -256,7 +256,7 @@ impl JournalEntry {
     /// Returns the OS error.
     pub fn spend_number(&self, state: &State) -> Result<(), Error> {
         let done = state.folder(&history_folder(&self.session))?;
-        spend(&done, self.seq).map_err(|errno| Error::io("write", state.shown(DONE_FOLDER), errno))
+        spend(&done, self.seq).map_err(|errno| Error::io("write", state.display(DONE_FOLDER), errno))
     }
 
     /// Removes the mark of its number: the history has the change now.
@@ -289,7 +289,7 @@ impl JournalEntry {
         let folder = state.folder(OPEN_FOLDER)?;
         match fs::unlink_at(&folder, self.name(), rustix::fs::AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(errno) => Err(Error::io("remove", state.shown(OPEN_FOLDER), errno)),
+            Err(errno) => Err(Error::io("remove", state.display(OPEN_FOLDER), errno)),
         }
     }
 
@@ -307,7 +307,7 @@ impl JournalEntry {
     /// Returns true if it takes back an earlier change, or a part of it, by its number.
     pub fn takes_back(&self, seq: u64) -> bool {
         let is_it =
-            |taken: &TakenBack| if self.tool == "rewind" { taken.seq < seq } else { taken.seq == seq };
+            |taken: &RevertedChanges| if self.tool == "rewind" { taken.seq < seq } else { taken.seq == seq };
         self.takes_back.as_ref().is_some_and(is_it)
     }
 
@@ -436,11 +436,11 @@ pub fn sessions(state: &State) -> Result<Vec<String>, Error> {
 /// Returns the OS error.
 pub fn history(state: &State, session: &str) -> Result<Vec<u64>, Error> {
     let Some(folder) = state.find_folder(&history_folder(session))? else { return Ok(Vec::new()) };
-    numbers_in(&folder, Packed::of(state, session, &folder)?.as_deref())
+    numbers_in(&folder, PackedHistory::of(state, session, &folder)?.as_deref())
 }
 
 /// Returns the numbers of the changes in the folder of a history, and of its packed ones, ascending.
-pub(super) fn numbers_in(folder: &OwnedFd, packed: Option<&Packed>) -> Result<Vec<u64>, Error> {
+pub(super) fn numbers_in(folder: &OwnedFd, packed: Option<&PackedHistory>) -> Result<Vec<u64>, Error> {
     let names = fs::names_in(folder).map_err(|errno| Error::io("list a folder in", STATE_FOLDER, errno))?;
     let mut numbers: Vec<u64> = names.iter().filter_map(|name| change_in(name.as_bytes())).collect();
     numbers.extend(packed.iter().flat_map(|packed| &packed.numbers));

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::backup::InlineBackup;
-use super::bundle::{self, PACKED, Packed, key_of};
+use super::bundle::{self, PACKED, PackedHistory, key_of};
 use super::entry::{change_in, history_name};
 use super::parts::{Key, Parts, Row};
 use super::{backup, repack};
@@ -53,7 +53,7 @@ impl Tally {
 
 /// Removed files, by kind.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct ByKind {
+pub struct RemovedFiles {
     /// Old versions of files, to which no change of the history refers
     pub backups: Tally,
     /// Changes that undo could have taken back
@@ -66,7 +66,7 @@ pub struct ByKind {
     pub temporary: Tally,
 }
 
-impl ByKind {
+impl RemovedFiles {
     /// Returns the total.
     pub fn sum(&self) -> Tally {
         let mut sum = self.backups;
@@ -79,11 +79,11 @@ impl ByKind {
 
 /// Result of a collection, or of a dry run.
 #[derive(Debug, Default)]
-pub struct Collected {
+pub struct GcResult {
     /// Files that stay.
     pub kept: Tally,
     /// Files that were removed.
-    pub removed: ByKind,
+    pub removed: RemovedFiles,
     /// Names that could not be removed.
     pub failed: Vec<String>,
 }
@@ -93,8 +93,8 @@ pub struct Collected {
 ///
 /// # Errors
 /// Returns the OS error.
-pub fn collect(state: &State, before: u64, dry_run: bool) -> Result<Collected, Error> {
-    let (needed, done) = (Needed::default(), Collected::default());
+pub fn collect(state: &State, before: u64, dry_run: bool) -> Result<GcResult, Error> {
+    let (needed, done) = (ReferencedVersions::default(), GcResult::default());
     let (with_history, leaving) = (BTreeSet::new(), Vec::new());
     let mut collector = Collector { state, before, dry_run, needed, with_history, leaving, done };
     collector.history()?;
@@ -107,8 +107,8 @@ pub fn collect(state: &State, before: u64, dry_run: bool) -> Result<Collected, E
     }
     let trash = state.path_of(trash::FOLDER);
     open.entries.iter().for_each(|entry| collector.needed.add(&trash, entry));
-    collector.stuck()?;
-    collector.leave();
+    collector.note_stuck_changes()?;
+    collector.remove_collected();
     collector.backups()?;
     collector.bundles()?;
     collector.trash()?;
@@ -143,7 +143,7 @@ pub fn bound_for(state: &State, range: Range<u64>, bytes_max: u64) -> Result<u64
 
 /// Versions and trash entries that the remaining changes refer to.
 #[derive(Default)]
-struct Needed {
+struct ReferencedVersions {
     /// SHA-256 digests of the bytes before and after.
     versions: BTreeSet<Sha256>,
     /// True if a packed history is damaged: its changes may need any version.
@@ -152,7 +152,7 @@ struct Needed {
     trash: BTreeSet<String>,
 }
 
-impl Needed {
+impl ReferencedVersions {
     /// Returns true if a change may refer to these bytes.
     fn has(&self, sha256: Sha256) -> bool {
         self.may_be_any || self.versions.contains(&sha256)
@@ -174,7 +174,7 @@ impl Needed {
 }
 
 /// A change in the history, with the changes that it takes back or does again.
-struct Linked {
+struct LinkedChange {
     /// Its number; 0 if the file is not a change.
     seq: u64,
     /// Numbers of the changes that it takes back or does again.
@@ -185,7 +185,7 @@ struct Linked {
 
 /// Keeps all changes that are linked to a kept one: a redo needs the change that an undo took back, and only the
 /// undos and redos tell which changes are in effect.
-fn keep_what_belongs_together(changes: &mut [Linked]) {
+fn keep_what_belongs_together(changes: &mut [LinkedChange]) {
     let mut neighbours: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     for change in changes.iter() {
         for other in &change.reverts {
@@ -212,7 +212,7 @@ struct History {
     /// Its folder.
     folder: Arc<OwnedFd>,
     /// Its packed changes.
-    packed: Option<Arc<Packed>>,
+    packed: Option<Arc<PackedHistory>>,
 }
 
 impl History {
@@ -247,13 +247,13 @@ struct Collector<'a> {
     /// True if files are only counted.
     dry_run: bool,
     /// Versions and trash entries that younger changes need.
-    needed: Needed,
+    needed: ReferencedVersions,
     /// Sessions of which a change stays.
     with_history: BTreeSet<String>,
     /// Changes to remove once `needed` is complete, by history: their names.
     leaving: Vec<(History, Vec<String>)>,
     /// Result so far.
-    done: Collected,
+    done: GcResult,
 }
 
 impl Collector<'_> {
@@ -264,7 +264,7 @@ impl Collector<'_> {
         folder: &OwnedFd,
         name: &str,
         may_go: bool,
-        kind: fn(&mut ByKind) -> &mut Tally,
+        kind: fn(&mut RemovedFiles) -> &mut Tally,
     ) -> bool {
         let Ok(stat) = fs::stat_at(folder.as_fd(), OsStr::new(name)) else { return false };
         let is_gone = may_go && (self.dry_run || fs::unlink_at(folder, name, AtFlags::empty()).is_ok());
@@ -291,7 +291,7 @@ impl Collector<'_> {
     fn history(&mut self) -> Result<(), Error> {
         for (_, session) in self.state.entries(DONE_FOLDER)? {
             if let Some(folder) = self.state.find_folder(&format!("{DONE_FOLDER}/{session}"))? {
-                let packed = Packed::of(self.state, &session, &folder)?;
+                let packed = PackedHistory::of(self.state, &session, &folder)?;
                 self.needed.may_be_any |= packed.as_ref().is_some_and(|packed| packed.parts.is_none());
                 self.history_of(History { session, folder, packed })?;
             }
@@ -310,12 +310,12 @@ impl Collector<'_> {
                 if is_young {
                     self.needed.add(&trash, &entry);
                 }
-                changes.push(Linked { seq: entry.seq, reverts: entry.reverts, stays: is_young });
+                changes.push(LinkedChange { seq: entry.seq, reverts: entry.reverts, stays: is_young });
             } else {
                 // A damaged part may be the base of others, so nobody knows what they need.
                 self.needed.may_be_any |= history.row(name).is_some();
                 let is_old = self.is_old_file(&history.folder, name);
-                changes.push(Linked { seq: 0, reverts: Vec::new(), stays: !is_old });
+                changes.push(LinkedChange { seq: 0, reverts: Vec::new(), stays: !is_old });
             }
         }
         let young: Vec<bool> = changes.iter().map(|change| change.stays).collect();
@@ -355,7 +355,7 @@ impl Collector<'_> {
     }
 
     /// Removes the collected changes. Bytes in them that a kept change needs become backups first.
-    fn leave(&mut self) {
+    fn remove_collected(&mut self) {
         let leaving = std::mem::take(&mut self.leaving);
         if !self.dry_run && leaving.iter().any(|(_, names)| !names.is_empty()) {
             self.forget_accounts();
@@ -406,11 +406,11 @@ impl Collector<'_> {
     fn save_needed(&self, history: &History, name: &str) -> Result<(), Error> {
         let Some(entry) = history.change(self.state, name)? else { return Ok(()) };
         let is_needed = |kept: &&InlineBackup| self.needed.has(kept.sha256);
-        backup::spread(self.state, entry.kept.iter().filter(is_needed))
+        backup::back_up_entry_bytes(self.state, entry.kept.iter().filter(is_needed))
     }
 
     /// Notes what stuck changes need: a person has to look at them.
-    fn stuck(&mut self) -> Result<(), Error> {
+    fn note_stuck_changes(&mut self) -> Result<(), Error> {
         for (folder, name) in self.state.entries(STUCK_FOLDER)? {
             if let Some(entry) = journal::read(self.state, &folder, &name)?.entry(&name)? {
                 self.needed.add(&self.state.path_of(trash::FOLDER), &entry);
@@ -441,7 +441,7 @@ impl Collector<'_> {
     /// Collects bundles, each as a whole, and the parts of the packed one.
     fn bundles(&mut self) -> Result<(), Error> {
         for (folder, name) in self.state.entries(&bundle::folder())? {
-            let io = |source| Error::io("read", self.state.shown(BACKUPS_FOLDER), source);
+            let io = |source| Error::io("read", self.state.display(BACKUPS_FOLDER), source);
             let is_old = self.is_old_file(&folder, &name);
             let Some(bundle) = Parts::open(&folder, &name).map_err(io)? else {
                 // A bundle of a newer version may hold needed bytes.
@@ -506,7 +506,7 @@ impl Collector<'_> {
             let is_damaged = time.is_some_and(|time| time.bytes().all(|byte| byte.is_ascii_digit()));
             let is_temporary = name.starts_with('.');
             let is_old = self.is_old_file(&folder, &name);
-            let kind: fn(&mut ByKind) -> &mut Tally = if is_temporary {
+            let kind: fn(&mut RemovedFiles) -> &mut Tally = if is_temporary {
                 |removed| &mut removed.temporary
             } else {
                 |removed| &mut removed.damaged_sessions

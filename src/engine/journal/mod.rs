@@ -31,7 +31,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bundle::Packed;
+use bundle::PackedHistory;
 use entry::{SEALED_SINCE, VERSION, change_in, history_folder, history_name, is_given, numbers_in};
 use steps::ENTRY_BYTES_MAX;
 
@@ -45,7 +45,7 @@ use crate::error::Error;
 use crate::limits::MISSED_SNAPSHOTS_MAX;
 use crate::sha256::{seal_of, split_seal};
 pub use entry::{
-    FolderMode, JournalEntry, TakenBack, forget_beside, history, keep_numbers, next_number, note_name,
+    FolderMode, JournalEntry, RevertedChanges, forget_beside, history, keep_numbers, next_number, note_name,
     read_note, sessions,
 };
 pub use steps::{
@@ -74,7 +74,7 @@ pub const ACCOUNTS_FOLDER: &str = "accounts";
 ///
 /// # Errors
 /// Returns the OS error.
-pub fn done_entry(state: &State, session: &str, seq: u64) -> Result<Option<JournalEntry>, Error> {
+pub fn history_entry(state: &State, session: &str, seq: u64) -> Result<Option<JournalEntry>, Error> {
     let (below, name) = (history_folder(session), history_name(seq));
     let Some(folder) = state.find_folder(&below)? else {
         return Ok(None);
@@ -120,7 +120,7 @@ fn read(state: &State, folder: &OwnedFd, name: &str) -> Result<JournalFile, Erro
     let bytes = match fs::read_at(folder.as_fd(), OsStr::new(name), ENTRY_BYTES_MAX) {
         Ok(bytes) => bytes.unwrap_or_default(),
         Err(source) if fs::is_unfit(&source) => Vec::new(),
-        Err(source) => return Err(Error::io("read", state.shown("journal"), source)),
+        Err(source) => return Err(Error::io("read", state.display("journal"), source)),
     };
     Ok(parse(state, &bytes))
 }
@@ -147,7 +147,7 @@ fn parse(state: &State, bytes: &[u8]) -> JournalFile {
 /// # Errors
 /// Returns the OS error.
 pub fn damaged_history(state: &State, session: &str, count: usize) -> Result<Vec<u64>, Error> {
-    let (numbers, mut next) = (Numbers::of(state, session)?, u64::MAX);
+    let (numbers, mut next) = (ChangeNumbers::of(state, session)?, u64::MAX);
     let Some(folder) = state.find_folder(&history_folder(session))? else {
         return Ok(Vec::new());
     };
@@ -165,7 +165,7 @@ pub fn damaged_history(state: &State, session: &str, count: usize) -> Result<Vec
 
 /// Files of unfinished calls.
 #[derive(Default)]
-pub struct Unfinished {
+pub struct UnfinishedCalls {
     /// Entries, oldest first.
     pub entries: Vec<JournalEntry>,
     /// Whole entries that were not renamed to their final names.
@@ -243,7 +243,7 @@ impl GitLocksMark {
         let folder = state.folder(OPEN_FOLDER)?;
         match fs::create_at(folder.as_fd(), GIT_LOCKS_MARK.as_ref(), 0o600) {
             Ok(_) | Err(Errno::EXIST) => Ok(Self(folder)),
-            Err(errno) => Err(Error::io("write", state.shown(OPEN_FOLDER), errno)),
+            Err(errno) => Err(Error::io("write", state.display(OPEN_FOLDER), errno)),
         }
     }
 }
@@ -264,8 +264,8 @@ pub fn has_open_entries(state: &State) -> bool {
 ///
 /// # Errors
 /// Returns the OS error.
-pub fn open_entries(state: &State, own: Option<&str>) -> Result<Unfinished, Error> {
-    let mut open = Unfinished::default();
+pub fn open_entries(state: &State, own: Option<&str>) -> Result<UnfinishedCalls, Error> {
+    let mut open = UnfinishedCalls::default();
     for (folder, name) in state.entries(OPEN_FOLDER)? {
         let is_folder =
             || fs::stat_at(folder.as_fd(), OsStr::new(&name)).is_ok_and(|stat| fs::is_folder(&stat));
@@ -314,11 +314,11 @@ const LOOKUPS_MAX: usize = 200;
 
 /// Numbers of the changes in a session's history, some of which are not known yet.
 #[derive(Debug, Default)]
-pub struct Numbers {
+pub struct ChangeNumbers {
     /// Folder of the history, if it exists.
     folder: Option<Arc<OwnedFd>>,
     /// The packed part of it.
-    packed: Option<Arc<Packed>>,
+    packed: Option<Arc<PackedHistory>>,
     /// Newest number that may be in use, if the folder was not listed for it.
     newest: u64,
     /// All numbers, ascending, once the folder is listed.
@@ -327,7 +327,7 @@ pub struct Numbers {
     lookups: Cell<usize>,
 }
 
-impl Numbers {
+impl ChangeNumbers {
     /// Returns the numbers of a session.
     ///
     /// # Errors
@@ -335,9 +335,9 @@ impl Numbers {
     pub fn of(state: &State, session: &str) -> Result<Self, Error> {
         let folder = state.find_folder(&history_folder(session))?;
         let known = folder.as_ref().and_then(|_| session.parse::<SessionId>().ok());
-        let known = known.and_then(|id| session::peek(state, &id));
+        let known = known.and_then(|id| session::load_for_display(state, &id));
         let newest = known.map_or(0, |known| known.last_seq());
-        let packed = folder.as_ref().map(|folder| Packed::of(state, session, folder));
+        let packed = folder.as_ref().map(|folder| PackedHistory::of(state, session, folder));
         let numbers = Self { folder, packed: packed.transpose()?.flatten(), newest, ..Self::default() };
         // The state of the session may be lost, or older than its history.
         if let Some(folder) = &numbers.folder
@@ -349,7 +349,7 @@ impl Numbers {
     }
 
     /// Returns true if a number was given, even if the history has no change of it.
-    pub fn was_given(&self, seq: u64) -> bool {
+    pub fn is_number_used(&self, seq: u64) -> bool {
         self.folder.as_ref().is_some_and(|folder| is_given(folder, seq))
     }
 

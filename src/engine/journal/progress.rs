@@ -12,7 +12,7 @@ use crate::sha256::Sha256;
 
 /// Expectation about a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Expected {
+pub enum ExpectedState {
     /// Nothing.
     Nothing,
     /// Any folder.
@@ -29,7 +29,7 @@ pub enum Expected {
 
 /// Kind of thing at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Observed {
+pub enum ObservedKind {
     /// Nothing: the path, or a folder on the way to it, is missing.
     Nothing,
     /// A folder.
@@ -50,7 +50,7 @@ pub enum Observed {
 
 /// Strictness of the comparison with the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Measure {
+struct Strictness {
     /// True to complete the change, for which its staged bytes must be there.
     to_go_on: bool,
     /// True to compare inodes: they differ in a copy of a workspace.
@@ -88,7 +88,7 @@ struct Expectation {
     /// The path.
     at: Location,
     /// Expectation.
-    expected: Expected,
+    expected: ExpectedState,
     /// First number of done steps.
     since: usize,
     /// Last number of done steps.
@@ -101,21 +101,21 @@ struct Expectation {
 pub fn paths(steps: &[Step]) -> BTreeMap<Location, bool> {
     let mut paths = BTreeMap::new();
     for fact in facts(steps) {
-        let has_bytes = matches!(fact.expected, Expected::File(_) | Expected::Replaced(_));
+        let has_bytes = matches!(fact.expected, ExpectedState::File(_) | ExpectedState::Replaced(_));
         *paths.entry(fact.at).or_default() |= has_bytes;
     }
     paths
 }
 
 /// Returns how many steps were done, given the state of their [`paths`].
-pub fn progress(steps: &[Step], observed: &BTreeMap<Location, Observed>) -> Progress {
+pub fn progress(steps: &[Step], observed: &BTreeMap<Location, ObservedKind>) -> Progress {
     let facts = facts(steps);
     let agreeing =
-        |to_go_on, by_inode| agreeing(steps.len(), &facts, observed, Measure { to_go_on, by_inode });
+        |to_go_on, by_inode| agreeing(steps.len(), &facts, observed, Strictness { to_go_on, by_inode });
     // If it is unclear whether a step was done, it is done again or rolled back anyway.
     let forth = [true, false].into_iter().find_map(|by_inode| agreeing(true, by_inode).first().copied());
     let back = [true, false].into_iter().find_map(|by_inode| agreeing(false, by_inode).last().copied());
-    let is_torn = observed.values().any(|observed| *observed == Observed::Torn);
+    let is_torn = observed.values().any(|observed| *observed == ObservedKind::Torn);
     Progress { forth, back, is_torn }
 }
 
@@ -123,8 +123,8 @@ pub fn progress(steps: &[Step], observed: &BTreeMap<Location, Observed>) -> Prog
 fn agreeing(
     steps: usize,
     facts: &[Expectation],
-    observed: &BTreeMap<Location, Observed>,
-    measure: Measure,
+    observed: &BTreeMap<Location, ObservedKind>,
+    measure: Strictness,
 ) -> Vec<usize> {
     // Change in the number of wrong facts at each number of done steps.
     let mut wrong = vec![0_i64; steps + 2];
@@ -151,26 +151,26 @@ fn agreeing(
 }
 
 /// Returns true if the observed state of a path is the expected one.
-fn agrees(expected: &Expected, observed: Option<&Observed>, measure: Measure) -> bool {
+fn agrees(expected: &ExpectedState, observed: Option<&ObservedKind>, measure: Strictness) -> bool {
     let Some(observed) = observed else {
         return false;
     };
     let is = |wanted: &Version| {
-        matches!(observed, Observed::File { version: Some((sha256, mode)), .. }
+        matches!(observed, ObservedKind::File { version: Some((sha256, mode)), .. }
             if *sha256 == wanted.sha256 && *mode == wanted.mode)
     };
     match (expected, observed) {
-        (Expected::Nothing | Expected::NoFile, Observed::Nothing)
-        | (Expected::Folder | Expected::NoFile, Observed::Folder { .. })
-        | (Expected::File(_) | Expected::Replaced(_), Observed::Torn) => true,
-        (Expected::File(version), _) => is(version),
-        (Expected::Replaced(version), _) => {
-            is(version) || (!measure.to_go_on && *observed == Observed::Nothing)
+        (ExpectedState::Nothing | ExpectedState::NoFile, ObservedKind::Nothing)
+        | (ExpectedState::Folder | ExpectedState::NoFile, ObservedKind::Folder { .. })
+        | (ExpectedState::File(_) | ExpectedState::Replaced(_), ObservedKind::Torn) => true,
+        (ExpectedState::File(version), _) => is(version),
+        (ExpectedState::Replaced(version), _) => {
+            is(version) || (!measure.to_go_on && *observed == ObservedKind::Nothing)
         }
-        (Expected::Thing(thing), Observed::Folder { inode }) => {
+        (ExpectedState::Thing(thing), ObservedKind::Folder { inode }) => {
             thing.is_folder && (!measure.by_inode || *inode == thing.inode)
         }
-        (Expected::Thing(thing), Observed::File { inode, .. }) => {
+        (ExpectedState::Thing(thing), ObservedKind::File { inode, .. }) => {
             !thing.is_folder && (!measure.by_inode || *inode == thing.inode)
         }
         _ => false,
@@ -190,12 +190,12 @@ pub fn contradiction(steps: &[Step]) -> Option<Location> {
 }
 
 /// Returns true if the known state of a path can be the state that a step needs.
-fn can_be(known: &Expected, needed: &Expected) -> bool {
-    let is_folder = |expected: &Expected| match expected {
-        Expected::Folder => Some(true),
-        Expected::Thing(thing) => Some(thing.is_folder),
-        Expected::File(_) | Expected::Replaced(_) => Some(false),
-        Expected::Nothing | Expected::NoFile => None,
+fn can_be(known: &ExpectedState, needed: &ExpectedState) -> bool {
+    let is_folder = |expected: &ExpectedState| match expected {
+        ExpectedState::Folder => Some(true),
+        ExpectedState::Thing(thing) => Some(thing.is_folder),
+        ExpectedState::File(_) | ExpectedState::Replaced(_) => Some(false),
+        ExpectedState::Nothing | ExpectedState::NoFile => None,
     };
     is_folder(known) == is_folder(needed)
 }
@@ -209,7 +209,7 @@ fn facts(steps: &[Step]) -> Vec<Expectation> {
 #[derive(Default)]
 struct Timeline {
     /// Present expectations, and the number of steps since which they hold.
-    now: BTreeMap<Location, (Expected, usize)>,
+    now: BTreeMap<Location, (ExpectedState, usize)>,
     /// Earlier expectations.
     past: Vec<Expectation>,
     /// Renamed folders by new name: number of done steps, and old name.
@@ -222,53 +222,57 @@ impl Timeline {
     /// Plays all steps.
     fn of(steps: &[Step]) -> Self {
         let mut timeline = Self::default();
-        steps.iter().enumerate().for_each(|(done, step)| timeline.take(done, step));
+        steps.iter().enumerate().for_each(|(done, step)| timeline.play_step(done, step));
         timeline
     }
 
     /// Plays a step after `done` others.
-    fn take(&mut self, done: usize, step: &Step) {
+    fn play_step(&mut self, done: usize, step: &Step) {
         match step {
             Step::MakeFolder(folder) => {
-                self.need(done, &folder.path, &Expected::Nothing);
-                self.set(done, &folder.path, Expected::Folder);
+                self.require_state(done, &folder.path, &ExpectedState::Nothing);
+                self.set(done, &folder.path, ExpectedState::Folder);
             }
             Step::RemoveFolder(folder) => {
-                self.need(done, &folder.path, &Expected::Folder);
-                self.set(done, &folder.path, Expected::NoFile);
+                self.require_state(done, &folder.path, &ExpectedState::Folder);
+                self.set(done, &folder.path, ExpectedState::NoFile);
             }
             Step::Rename { from, to, thing, over, .. } => {
-                self.need(done, from, &Expected::Thing(*thing));
-                let before = over.clone().map_or(Expected::Nothing, Expected::Replaced);
-                self.need(done, to, &before);
-                self.carry(done, from, to);
-                self.set(done, from, Expected::Nothing);
-                self.set(done, to, Expected::Thing(*thing));
+                self.require_state(done, from, &ExpectedState::Thing(*thing));
+                let before = over.clone().map_or(ExpectedState::Nothing, ExpectedState::Replaced);
+                self.require_state(done, to, &before);
+                self.rename_expectations(done, from, to);
+                self.set(done, from, ExpectedState::Nothing);
+                self.set(done, to, ExpectedState::Thing(*thing));
                 if thing.is_folder {
                     self.renamed.entry(to.clone()).or_default().push((done, from.clone()));
                 }
             }
             Step::Put { at, staged, before, after, .. } => {
-                self.need(done, at, &before.clone().map_or(Expected::Nothing, Expected::File));
-                self.set(done, at, Expected::File(after.clone()));
+                self.require_state(
+                    done,
+                    at,
+                    &before.clone().map_or(ExpectedState::Nothing, ExpectedState::File),
+                );
+                self.set(done, at, ExpectedState::File(after.clone()));
                 self.past.push(Expectation {
                     at: staged.clone(),
-                    expected: Expected::File(after.clone()),
+                    expected: ExpectedState::File(after.clone()),
                     since: 0,
                     until: done,
                     is_staged: true,
                 });
             }
             Step::Unlink { at, before } => {
-                self.need(done, at, &Expected::File(before.clone()));
-                self.set(done, at, Expected::Nothing);
+                self.require_state(done, at, &ExpectedState::File(before.clone()));
+                self.set(done, at, ExpectedState::Nothing);
             }
         }
     }
 
     /// Notes the state that a step needs at a path, if it is not known yet. That state was there, or at the path's
     /// origin, from the start.
-    fn need(&mut self, done: usize, at: &Location, expected: &Expected) {
+    fn require_state(&mut self, done: usize, at: &Location, expected: &ExpectedState) {
         if self.contradiction.is_none() && !self.can_find(at, expected) {
             self.contradiction = Some(at.clone());
         }
@@ -278,7 +282,7 @@ impl Timeline {
         let (mut here, mut until, mut is_past) = (at.clone(), done, false);
         loop {
             let earlier =
-                if *expected == Expected::Nothing { None } else { self.before_rename(&here, until) };
+                if *expected == ExpectedState::Nothing { None } else { self.before_rename(&here, until) };
             let since = earlier.as_ref().map_or(0, |(renamed, _)| renamed + 1);
             if is_past {
                 self.close(here, expected.clone(), since, until);
@@ -293,15 +297,18 @@ impl Timeline {
     }
 
     /// Returns true if a step can find that at a path, given the known state of it and of the folders above it.
-    fn can_find(&self, at: &Location, expected: &Expected) -> bool {
+    fn can_find(&self, at: &Location, expected: &ExpectedState) -> bool {
         let known = |at: &Location| self.now.get(at).map(|(known, _)| known);
         // A missing folder is one fewer to remove.
-        if *expected == Expected::Folder && known(at).is_some_and(|known| can_be(known, &Expected::Nothing)) {
+        if *expected == ExpectedState::Folder
+            && known(at).is_some_and(|known| can_be(known, &ExpectedState::Nothing))
+        {
             return true;
         }
         let is_there = known(at).is_none_or(|known| can_be(known, expected));
         let mut folders = std::iter::successors(at.parent(), Location::parent);
-        is_there && folders.all(|folder| known(&folder).is_none_or(|known| can_be(known, &Expected::Folder)))
+        is_there
+            && folders.all(|folder| known(&folder).is_none_or(|known| can_be(known, &ExpectedState::Folder)))
     }
 
     /// Returns the last rename of a folder before `until` steps that moved `at`: number of done steps, and the former
@@ -322,7 +329,7 @@ impl Timeline {
     }
 
     /// Notes the state that a step leaves at a path.
-    fn set(&mut self, done: usize, at: &Location, expected: Expected) {
+    fn set(&mut self, done: usize, at: &Location, expected: ExpectedState) {
         if let Some((before, since)) = self.now.remove(at) {
             self.close(at.clone(), before, since, done);
         }
@@ -330,7 +337,7 @@ impl Timeline {
     }
 
     /// Moves all expectations below a folder to its new name.
-    fn carry(&mut self, done: usize, from: &Location, to: &Location) {
+    fn rename_expectations(&mut self, done: usize, from: &Location, to: &Location) {
         let below = |folder: &Location, now: &BTreeMap<Location, _>| -> Vec<Location> {
             let inner = now.range(folder.clone()..).skip_while(|(at, _)| *at == folder);
             inner.map(|(at, _)| at.clone()).take_while(|at| at.is_within(folder)).collect()
@@ -349,7 +356,7 @@ impl Timeline {
     }
 
     /// Notes an expectation that ended when `until` steps were done.
-    fn close(&mut self, at: Location, expected: Expected, since: usize, until: usize) {
+    fn close(&mut self, at: Location, expected: ExpectedState, since: usize, until: usize) {
         if since <= until {
             self.past.push(Expectation { at, expected, since, until, is_staged: false });
         }
@@ -424,7 +431,7 @@ mod tests {
     }
 
     /// Takes a step, as the OS would.
-    fn take(tree: &mut Tree, step: &Step, number: u64) {
+    fn play_step(tree: &mut Tree, step: &Step, number: u64) {
         assert!(step.locations().all(|at| has_parent(tree, at)), "{step:?}");
         let below = |tree: &Tree, at: &Location| tree.keys().any(|other| other != at && other.is_within(at));
         match step {
@@ -482,12 +489,12 @@ mod tests {
     }
 
     /// Returns the observable state of a tree.
-    fn observed(tree: &Tree, steps: &[Step]) -> BTreeMap<Location, Observed> {
+    fn observed(tree: &Tree, steps: &[Step]) -> BTreeMap<Location, ObservedKind> {
         let look = |at: &Location| match tree.get(at) {
-            None => Observed::Nothing,
-            Some(Node::Folder { inode }) => Observed::Folder { inode: *inode },
+            None => ObservedKind::Nothing,
+            Some(Node::Folder { inode }) => ObservedKind::Folder { inode: *inode },
             Some(Node::File { inode, version }) => {
-                Observed::File { inode: *inode, version: Some((version.sha256, version.mode)) }
+                ObservedKind::File { inode: *inode, version: Some((version.sha256, version.mode)) }
             }
         };
         paths(steps)
@@ -602,7 +609,7 @@ mod tests {
         assert_eq!(contradiction(&steps), None, "{steps:#?}");
         let mut trees = vec![tree.clone()];
         for (number, step) in steps.iter().enumerate() {
-            take(&mut tree, step, number as u64);
+            play_step(&mut tree, step, number as u64);
             trees.push(tree.clone());
         }
         (steps, trees)
@@ -617,14 +624,14 @@ mod tests {
                 assert_eq!((found.forth, found.back), (Some(done), Some(done)), "seed {seed}: {steps:#?}");
                 let mut tree = stopped.clone();
                 for (number, step) in steps.iter().enumerate().skip(done) {
-                    take(&mut tree, step, number as u64);
+                    play_step(&mut tree, step, number as u64);
                 }
                 assert_eq!(contents(&tree), contents(trees.last().unwrap()), "seed {seed}");
                 let mut tree = stopped.clone();
                 for (number, step) in steps.iter().enumerate().take(done).rev() {
                     take_back(&mut tree, step, number as u64);
                     // Progress is known again after a second stop, though the staged bytes are gone.
-                    let seen: BTreeMap<Location, Observed> = observed(&tree, &steps);
+                    let seen: BTreeMap<Location, ObservedKind> = observed(&tree, &steps);
                     assert_eq!(progress(&steps, &seen).back, Some(number), "seed {seed}: {steps:#?}");
                 }
                 assert_eq!(contents(&tree), contents(&trees[0]), "seed {seed}");

@@ -46,7 +46,7 @@ const FULL_BUNDLE_BYTES: u64 = 32 << 20;
 
 /// Amount to pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Amount {
+pub enum RepackAmount {
     /// Some of what is older than a day.
     Little,
     /// Everything.
@@ -55,7 +55,7 @@ pub enum Amount {
 
 /// Counts of what was packed.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct Packing {
+pub struct PackCounts {
     /// Number of changes.
     pub changes: usize,
     /// Bytes that the removed files had.
@@ -64,7 +64,7 @@ pub struct Packing {
     added_bytes: u64,
 }
 
-impl Packing {
+impl PackCounts {
     /// Returns the number of bytes that packing freed.
     pub const fn freed_bytes(&self) -> u64 {
         self.removed_bytes.saturating_sub(self.added_bytes)
@@ -73,7 +73,7 @@ impl Packing {
 
 /// A use of old bytes. Those of one file sort together, the newest first: git orders versions so too, and an undo needs
 /// the newest.
-type Use = (WorkspacePath, Reverse<(u64, u64)>, Sha256);
+type BytesUse = (WorkspacePath, Reverse<(u64, u64)>, Sha256);
 
 /// Folder of a session's history, and numbers of the changes to pack, ascending; each has a file of its own.
 type History = (Arc<OwnedFd>, Vec<u64>);
@@ -82,8 +82,8 @@ type History = (Arc<OwnedFd>, Vec<u64>);
 ///
 /// # Errors
 /// Returns the OS error; then nothing is lost.
-pub fn pack(state: &State, amount: Amount) -> Result<Packing, Error> {
-    let mut done = Packing::default();
+pub fn pack(state: &State, amount: RepackAmount) -> Result<PackCounts, Error> {
+    let mut done = PackCounts::default();
     let (mut histories, mut uses) = (Vec::new(), Vec::new());
     let (mut changes, mut bytes) = (0, 0);
     for session in sessions(state)? {
@@ -91,11 +91,12 @@ pub fn pack(state: &State, amount: Amount) -> Result<Packing, Error> {
         let mut numbers = to_pack(&folder, amount)?;
         let mut taken = 0;
         for seq in &numbers {
-            if amount == Amount::Little && (changes == LITTLE_CHANGES_MAX || bytes >= LITTLE_BYTES_MAX) {
+            if amount == RepackAmount::Little && (changes == LITTLE_CHANGES_MAX || bytes >= LITTLE_BYTES_MAX)
+            {
                 break;
             }
             (changes, taken) = (changes + 1, taken + 1);
-            let Some(entry) = own_entry(state, &folder, *seq)? else { continue };
+            let Some(entry) = single_entry(state, &folder, *seq)? else { continue };
             let age = Reverse((entry.time, entry.seq));
             for (path, before) in entry.files.into_iter().filter_map(|file| Some((file.path, file.before?))) {
                 bytes = u64::saturating_add(bytes, before.size);
@@ -105,7 +106,7 @@ pub fn pack(state: &State, amount: Amount) -> Result<Packing, Error> {
         numbers.truncate(taken);
         histories.push((folder, numbers));
     }
-    if amount == Amount::Little && changes > 0 {
+    if amount == RepackAmount::Little && changes > 0 {
         set_full_aside(state)?;
     }
     let packed = pack_old_bytes(state, uses, &mut done)?;
@@ -116,11 +117,11 @@ pub fn pack(state: &State, amount: Amount) -> Result<Packing, Error> {
 }
 
 /// Returns the numbers of the changes in the folder of a history that may be packed, ascending.
-fn to_pack(folder: &OwnedFd, amount: Amount) -> Result<Vec<u64>, Error> {
+fn to_pack(folder: &OwnedFd, amount: RepackAmount) -> Result<Vec<u64>, Error> {
     let mut numbers: Vec<u64> =
         names_in(folder)?.iter().filter_map(|name| change_in(name.as_bytes())).collect();
     numbers.sort_unstable();
-    if amount == Amount::Little {
+    if amount == RepackAmount::Little {
         let before = seconds_now().saturating_sub(LITTLE_AGE_MIN);
         let is_old = |seq: &u64| {
             let stat = fs::stat_at(folder.as_fd(), OsStr::new(&history_name(*seq)));
@@ -143,7 +144,7 @@ fn set_full_aside(state: &State) -> Result<(), Error> {
 }
 
 /// Returns the change `seq` if it has a file of its own that can be read.
-fn own_entry(state: &State, folder: &OwnedFd, seq: u64) -> Result<Option<JournalEntry>, Error> {
+fn single_entry(state: &State, folder: &OwnedFd, seq: u64) -> Result<Option<JournalEntry>, Error> {
     match read(state, folder, &history_name(seq))? {
         JournalFile::Entry(entry) if entry.seq == seq => Ok(Some(*entry)),
         _ => Ok(None),
@@ -151,7 +152,11 @@ fn own_entry(state: &State, folder: &OwnedFd, seq: u64) -> Result<Option<Journal
 }
 
 /// Adds the used bytes to the bundle of packed ones, and removes other copies of them; returns which it has now.
-fn pack_old_bytes(state: &State, mut uses: Vec<Use>, done: &mut Packing) -> Result<BTreeSet<Sha256>, Error> {
+fn pack_old_bytes(
+    state: &State,
+    mut uses: Vec<BytesUse>,
+    done: &mut PackCounts,
+) -> Result<BTreeSet<Sha256>, Error> {
     let mut packed = BTreeSet::new();
     if uses.is_empty() {
         return Ok(packed);
@@ -211,7 +216,7 @@ fn pack_history(
     state: &State,
     (folder, numbers): &History,
     old_bytes: &BTreeSet<Sha256>,
-    done: &mut Packing,
+    done: &mut PackCounts,
 ) -> Result<(), Error> {
     let Some(old) = packed_part(folder)? else { return Ok(()) };
     // The newest number may be among those that lose their files, and the packed file may be damaged later.
@@ -222,7 +227,7 @@ fn pack_history(
     done.added_bytes += replace(folder, rows + numbers.len(), |writer| {
         let mut versions = Versions::new(HISTORY_DELTAS_MAX);
         for &seq in oldest {
-            let Some(mut entry) = own_entry(state, folder, seq)? else { continue };
+            let Some(mut entry) = single_entry(state, folder, seq)? else { continue };
             let kept = std::mem::take(&mut entry.kept);
             if !kept.iter().all(|kept| old_bytes.contains(&kept.sha256)) {
                 continue;

@@ -1,6 +1,6 @@
 //! Merges the values of all sources into the effective one, with its source. Pure.
 
-use super::settings::{ByWorkspace, Form, Key, Setting, Value};
+use super::settings::{Form, Key, Setting, Value, WorkspaceRights};
 use super::values::{DENY, Position};
 
 /// Source of a value; later ones take precedence.
@@ -22,7 +22,7 @@ pub enum Origin {
 
 /// A value with its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sourced {
+pub struct SourcedValue {
     /// Value.
     pub value: Value,
     /// Source.
@@ -37,9 +37,9 @@ pub struct SettingValue {
     /// Effective value; for a list with several sources, all of them together.
     pub value: Value,
     /// Sources; several if lists are combined.
-    pub sources: Vec<Sourced>,
+    pub sources: Vec<SourcedValue>,
     /// Value of the workspace's file that the user's stricter value overrides.
-    pub overruled: Option<Sourced>,
+    pub overruled: Option<SourcedValue>,
     /// True if the user's own file allows the environment and flags to loosen it.
     pub may_loosen: bool,
 }
@@ -48,7 +48,7 @@ impl SettingValue {
     /// Returns a setting with its default value.
     pub fn default_of(setting: &'static Setting) -> Self {
         let value = setting.default.clone();
-        let sources = vec![Sourced { value: value.clone(), origin: Origin::Default }];
+        let sources = vec![SourcedValue { value: value.clone(), origin: Origin::Default }];
         Self { setting, value, sources, overruled: None, may_loosen: false }
     }
 
@@ -56,10 +56,12 @@ impl SettingValue {
     ///
     /// # Errors
     /// Fails if that source may not set this value.
-    pub fn take(&mut self, value: Value, origin: Origin) -> Result<(), String> {
-        let given = Sourced { value, origin };
+    pub fn apply_value(&mut self, value: Value, origin: Origin) -> Result<(), String> {
+        let given = SourcedValue { value, origin };
         let is_user = matches!(given.origin, Origin::User(_));
-        if self.setting.workspace == ByWorkspace::UserOnly && !is_user && given.value != self.setting.default
+        if self.setting.workspace == WorkspaceRights::UserOnly
+            && !is_user
+            && given.value != self.setting.default
         {
             return Err(format!("`{}`: only the user's own policy file can set it", self.setting.name));
         }
@@ -101,7 +103,7 @@ impl SettingValue {
         if is_free || !is_looser(self.setting, value, &self.value) {
             return Ok(());
         }
-        let (name, now) = (self.setting.name, shown(&self.value));
+        let (name, now) = (self.setting.name, toml_text(&self.value));
         Err(format!(
             "`{name}` is {now}, and only the user's own policy file makes it looser, or lets others do so: loosen = [\"{name}\"]"
         ))
@@ -120,7 +122,7 @@ fn openness(backend: &str) -> u8 {
 
 /// Returns the reason if no workspace's file may set this value.
 fn refused_of_workspace(setting: &Setting, value: &Value) -> Option<String> {
-    if setting.workspace == ByWorkspace::Never && *value != setting.default {
+    if setting.workspace == WorkspaceRights::Never && *value != setting.default {
         return Some(format!(
             "`{}`: a workspace's file may not set it; it belongs in the user's own file",
             setting.name
@@ -138,7 +140,7 @@ fn refused_of_workspace(setting: &Setting, value: &Value) -> Option<String> {
     if !setting.workspace.is_strict() || !is_looser(setting, value, &setting.default) {
         return None;
     }
-    let (name, default) = (setting.name, shown(&setting.default));
+    let (name, default) = (setting.name, toml_text(&setting.default));
     Some(match setting.form {
         Form::Branch => format!(
             "`{name}`: a workspace's file may name only a branch that begins with lbx- or lbx/; another belongs in the user's own file"
@@ -167,7 +169,7 @@ fn is_looser(setting: &Setting, value: &Value, than: &Value) -> bool {
         (Form::Caches, _, Value::List(than)) if than.is_empty() => false,
         // The other lists restrict: more entries are stricter.
         (form, Value::List(more), Value::List(than))
-            if form == Form::Network || setting.workspace == ByWorkspace::Never =>
+            if form == Form::Network || setting.workspace == WorkspaceRights::Never =>
         {
             more.iter().any(|item| !than.contains(item))
         }
@@ -189,7 +191,7 @@ fn is_looser(setting: &Setting, value: &Value, than: &Value) -> bool {
 }
 
 /// Returns a value in the syntax of a policy file.
-pub fn shown(value: &Value) -> String {
+pub fn toml_text(value: &Value) -> String {
     match value {
         Value::Text(text) => quoted(text),
         Value::Number(number) => number.to_string(),

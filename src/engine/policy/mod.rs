@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use layers::{Origin, SettingValue};
 use settings::{Key, Permission, SETTINGS, Value};
-use sources::{Loaded, PolicyFile, Sources};
+use sources::{LoadedSettings, PolicyFile, Sources};
 
 use crate::engine::sandbox::outside::Network;
 use crate::engine::workspace::Workspace;
@@ -67,7 +67,7 @@ pub enum Matching {
 #[derive(Debug)]
 pub struct Policy {
     /// Merged settings; calls of one process share them while the sources are unchanged.
-    loaded: Arc<Loaded>,
+    loaded: Arc<LoadedSettings>,
     /// Path of the user's file, whether it exists or not.
     user_path: Option<PathBuf>,
     /// Settings from flags.
@@ -81,7 +81,7 @@ impl Default for Policy {
     fn default() -> Self {
         let workspace = PolicyFile { path: sources::workspace_file().to_string(), exists: false };
         let held = SETTINGS.iter().map(SettingValue::default_of).collect();
-        Self::of(Arc::new(Loaded { held, workspace, ..Loaded::default() }), None)
+        Self::of(Arc::new(LoadedSettings { held, workspace, ..LoadedSettings::default() }), None)
     }
 }
 
@@ -92,12 +92,12 @@ impl Policy {
     /// Returns `invalid_request` that names the file with line and column, the variable or the flag; or the OS error if
     /// an existing file cannot be read.
     pub fn load(workspace: &Workspace, sources: &Sources) -> Result<Self, Error> {
-        let loaded = sources::known_or_loaded(workspace, sources)?;
+        let loaded = sources::cached_or_loaded(workspace, sources)?;
         Ok(Self { flags: sources.flags.clone(), ..Self::of(loaded, sources.user_file.clone()) })
     }
 
     /// Returns the policy with these settings.
-    fn of(loaded: Arc<Loaded>, user_path: Option<PathBuf>) -> Self {
+    fn of(loaded: Arc<LoadedSettings>, user_path: Option<PathBuf>) -> Self {
         Self { loaded, user_path, flags: Vec::new(), own_paths: OnceLock::new() }
     }
 

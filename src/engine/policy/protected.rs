@@ -25,10 +25,10 @@ use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use super::settings::{Key, Value};
-use super::sources::Outer;
+use super::sources::OuterProtection;
 use super::{Policy, values};
-use crate::engine::sandbox::hidden::OwnPlace;
-use crate::engine::snapshot::Excluded;
+use crate::engine::sandbox::hidden::LbxPlace;
+use crate::engine::snapshot::ExcludedFiles;
 use crate::engine::store::id;
 use crate::engine::workspace::listing::Listing;
 use crate::engine::workspace::path::{WorkspacePath, first_matching};
@@ -43,14 +43,18 @@ const TOO_MANY: &str = "the policy's globs are too many to be used together";
 impl Policy {
     /// Returns the reason if the policy protects `path`: a phrase that follows its name.
     pub fn protects(&self, workspace: &Workspace, path: &WorkspacePath) -> Option<String> {
-        if self.own_paths(workspace).iter().any(|own| own.as_bytes().eq_ignore_ascii_case(path.as_bytes())) {
+        if self
+            .user_file_paths(workspace)
+            .iter()
+            .any(|own| own.as_bytes().eq_ignore_ascii_case(path.as_bytes()))
+        {
             return Some("it is the user's own lbx file".to_owned());
         }
         let own = || {
             protected_by(self.list(Key::Protect), &self.loaded.globs, path, |glob| self.source_of_glob(glob))
         };
-        let outer = |outer: &Outer| {
-            protected_by(&outer.globs, &outer.compiled, &outer.seen_from_there(path), |_| outer.source())
+        let outer = |outer: &OuterProtection| {
+            protected_by(&outer.globs, &outer.compiled, &outer.to_outer_path(path), |_| outer.source())
         };
         own().or_else(|| self.loaded.outer.iter().find_map(outer))
     }
@@ -58,7 +62,7 @@ impl Policy {
     /// Returns the reason if `link` must not be a link, since the policy protects paths below it: a phrase that follows
     /// the link's name.
     pub fn protects_below(&self, workspace: &Workspace, link: &WorkspacePath) -> Option<String> {
-        if self.own_paths(workspace).iter().any(|own| own != link && own.is_within(link)) {
+        if self.user_file_paths(workspace).iter().any(|own| own != link && own.is_within(link)) {
             return Some("one of the user's own lbx files is in it".to_owned());
         }
         let begun = |globs: &[String], link: &WorkspacePath| {
@@ -66,20 +70,21 @@ impl Policy {
             globs.iter().find(|glob| begins(glob, &names)).cloned()
         };
         let own = begun(self.list(Key::Protect), link).map(|glob| (self.source_of_glob(&glob), glob));
-        let outer =
-            |outer: &Outer| Some((outer.source(), begun(&outer.globs, &outer.seen_from_there(link))?));
+        let outer = |outer: &OuterProtection| {
+            Some((outer.source(), begun(&outer.globs, &outer.to_outer_path(link))?))
+        };
         let (source, glob) = own.or_else(|| self.loaded.outer.iter().find_map(outer))?;
         Some(format!("the policy protects {glob:?} ({source})"))
     }
 
     /// Returns the paths of this user's own lbx files: a program that writes there could loosen the policy, or change
     /// the workspace of a sandbox name.
-    pub fn own_places(&self) -> Vec<OwnPlace> {
+    pub fn lbx_paths_of_user(&self) -> Vec<LbxPlace> {
         let policy = self.user_path.as_deref();
         let folders = policy.and_then(Path::parent).map(Path::to_owned).into_iter().chain(id::user_folder());
         let led_to = policy.filter(|file| is_link(file)).map(canonical);
-        let folders = folders.map(|path| OwnPlace { path, is_folder: true });
-        folders.chain(led_to.map(|path| OwnPlace { path, is_folder: false })).collect()
+        let folders = folders.map(|path| LbxPlace { path, is_folder: true });
+        folders.chain(led_to.map(|path| LbxPlace { path, is_folder: false })).collect()
     }
 
     /// Fails for an absolute path that is, holds or lies in a place of [`Self::own_places`]: what lbx writes outside the
@@ -90,7 +95,7 @@ impl Policy {
     pub fn must_be_no_own_place(&self, path: &Path) -> Result<(), Error> {
         let folded = |path: &Path| PathBuf::from(canonical(path).into_os_string().to_ascii_lowercase());
         let wanted = folded(path);
-        let mut places = self.own_places().into_iter().map(|own| folded(&own.path));
+        let mut places = self.lbx_paths_of_user().into_iter().map(|own| folded(&own.path));
         if places.any(|own| own.starts_with(&wanted) || wanted.starts_with(&own)) {
             let shown = path.display();
             let message = format!("{shown} is a place of the user's own lbx files");
@@ -105,12 +110,13 @@ impl Policy {
     }
 
     /// Returns the untracked files that stay out of snapshots by their names.
-    pub fn snapshot_excluded(&self) -> Excluded {
+    pub fn snapshot_excluded(&self) -> ExcludedFiles {
         let globs = self.list(Key::SnapshotExclude);
         if globs.is_empty() {
-            return Excluded::Secrets;
+            return ExcludedFiles::Secrets;
         }
-        let compiled = || compiled(globs).map_or(Excluded::All, |set| Excluded::Also(Arc::new(set)));
+        let compiled =
+            || compiled(globs).map_or(ExcludedFiles::All, |set| ExcludedFiles::Also(Arc::new(set)));
         self.loaded.excluded.get_or_init(compiled).clone()
     }
 
@@ -126,7 +132,7 @@ impl Policy {
         let outer = self.loaded.outer.iter().flat_map(|outer| {
             let names = outer.globs.iter().map(|glob| GlobName::of(glob));
             names.filter_map(|name| {
-                let path = if name.is_anchored { outer.seen_from_here(&name.path)? } else { name.path };
+                let path = if name.is_anchored { outer.from_outer_path(&name.path)? } else { name.path };
                 Some(GlobName { path, ..name })
             })
         });
@@ -134,8 +140,8 @@ impl Policy {
     }
 
     /// Returns the paths of the user's file in the workspace.
-    fn own_paths(&self, workspace: &Workspace) -> &[WorkspacePath] {
-        self.own_paths.get_or_init(|| own_paths(workspace, self.user_path.as_deref()))
+    fn user_file_paths(&self, workspace: &Workspace) -> &[WorkspacePath] {
+        self.own_paths.get_or_init(|| user_file_paths(workspace, self.user_path.as_deref()))
     }
 
     /// Returns the source of a glob of `protect`.
@@ -238,7 +244,7 @@ fn compiled(globs: &[String]) -> Option<GlobSet> {
 
 /// Returns the paths of the user's own lbx files in a workspace that contains the user's folders: each name, and its
 /// target.
-fn own_paths(workspace: &Workspace, policy: Option<&Path>) -> Vec<WorkspacePath> {
+fn user_file_paths(workspace: &Workspace, policy: Option<&Path>) -> Vec<WorkspacePath> {
     let within = |path: PathBuf| WorkspacePath::new(path.strip_prefix(workspace.root()).ok()?);
     let state = id::user_folder();
     let folders = [policy.and_then(Path::parent), state.as_deref()].map(|folder| folder.map(canonical));
@@ -350,7 +356,7 @@ impl ProtectedLinks {
             if let Some((folder, link)) = self.folders.get(&key) {
                 let alias = path.rebased(folder, link);
                 if let Some(why) = policy.protects(workspace, &alias) {
-                    return Some(leads_here(workspace, &alias, &why));
+                    return Some(target_reason(workspace, &alias, &why));
                 }
             }
             at = above.parent().filter(|above| !above.is_root());
@@ -375,7 +381,7 @@ impl ProtectedLinks {
         let by_name = policy.protects(workspace, name);
         let below = || policy.protects_below(workspace, name).filter(|_| !trail.links.is_empty());
         let Some(why) = by_name.clone().or_else(below) else { return };
-        let reason = leads_here(workspace, name, &why);
+        let reason = target_reason(workspace, name, &why);
         for link in &trail.links {
             let place = || Place { reason: reason.clone(), has_below: false };
             self.places.entry(key(link)).or_insert_with(place);
@@ -408,8 +414,8 @@ impl ProtectedLinks {
 }
 
 /// Returns the reason for the target of a protected name.
-fn leads_here(workspace: &Workspace, name: &WorkspacePath, why: &str) -> String {
-    format!("{} leads here, and {why}", workspace.shown(name))
+fn target_reason(workspace: &Workspace, name: &WorkspacePath, why: &str) -> String {
+    format!("{} leads here, and {why}", workspace.display(name))
 }
 
 /// Returns device and inode.

@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use ByWorkspace::{
+use Form::{Branch, Caches, Choice, Folders, Globs, Items, Settings, Switch};
+use WorkspaceRights::{
     Freely, MoreStrictly, MoreStrictlyUpTo, Never, UnlessUser, UnlessUserUpTo, UpTo, UserOnly,
 };
-use Form::{Branch, Caches, Choice, Folders, Globs, Items, Settings, Switch};
 
-use crate::engine::snapshot::{BRANCH_DEFAULT, Bounds};
+use crate::engine::snapshot::{BRANCH_DEFAULT, ScanBounds};
 use crate::limits::SNAPSHOT_FILE_BYTES_MAX;
 
 /// The form of a value.
@@ -48,7 +48,7 @@ pub enum Form {
 /// its user relies on. The environment and flags are in the agent's hands: unless the workspace may make any change, they
 /// loosen the setting only if the user's own file says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ByWorkspace {
+pub enum WorkspaceRights {
     /// Any valid value.
     Freely,
     /// A number up to this one, and no removal of a limit: a clone must not use up the time or memory of its user.
@@ -67,7 +67,7 @@ pub enum ByWorkspace {
     UserOnly,
 }
 
-impl ByWorkspace {
+impl WorkspaceRights {
     /// Returns true if a looser value than the default is refused.
     pub const fn is_strict(self) -> bool {
         match self {
@@ -140,7 +140,7 @@ pub struct Setting {
     /// Default value.
     pub default: Value,
     /// Changes that a workspace's own file may make to it.
-    pub workspace: ByWorkspace,
+    pub workspace: WorkspaceRights,
     /// Purpose, in a sentence or two.
     pub about: &'static str,
 }
@@ -158,7 +158,7 @@ pub fn find(name: &str) -> Option<&'static Setting> {
 }
 
 /// Returns the form of a number of shown items; 0 shows all.
-const fn shown(unit: &'static str) -> Form {
+const fn shown_items_form(unit: &'static str) -> Form {
     bounded(100_000_000, unit, "all")
 }
 
@@ -253,19 +253,19 @@ settings! {
          review and blame.";
     MaxBytes "limits.max_bytes", Freely, number(1024, 1_000_000, "bytes"), Value::Number(24_576),
         "Default maximum bytes of a response's payload.";
-    ReadLimit "limits.read", Freely, shown("lines"), Value::Number(2000),
+    ReadLimit "limits.read", Freely, shown_items_form("lines"), Value::Number(2000),
         "Default number of lines that read shows.";
-    GrepLimit "limits.grep", Freely, shown("matches"), Value::Number(250),
+    GrepLimit "limits.grep", Freely, shown_items_form("matches"), Value::Number(250),
         "Default number of matches that grep shows.";
-    GlobLimit "limits.glob", Freely, shown("paths"), Value::Number(1000),
+    GlobLimit "limits.glob", Freely, shown_items_form("paths"), Value::Number(1000),
         "Default number of paths that glob shows.";
-    LsLimit "limits.ls", Freely, shown("entries"), Value::Number(1000),
+    LsLimit "limits.ls", Freely, shown_items_form("entries"), Value::Number(1000),
         "Default number of entries that ls shows.";
-    LogLimit "limits.log", Freely, shown("snapshots"), Value::Number(20),
+    LogLimit "limits.log", Freely, shown_items_form("snapshots"), Value::Number(20),
         "Default number of snapshots that log shows.";
-    AuditLimit "limits.audit", Freely, shown("records"), Value::Number(50),
+    AuditLimit "limits.audit", Freely, shown_items_form("records"), Value::Number(50),
         "Default number of records that audit shows.";
-    MaxColumns "limits.max_columns", Freely, shown("bytes"), Value::Number(500),
+    MaxColumns "limits.max_columns", Freely, shown_items_form("bytes"), Value::Number(500),
         "Default number of bytes that grep shows of a line.";
     SearchMs "limits.search_ms", UpTo(600_000), bounded(86_400_000, "milliseconds", "no limit"),
         Value::Number(30_000),
@@ -298,10 +298,10 @@ settings! {
     ScanSeconds "snapshot.scan_seconds", MoreStrictlyUpTo(600), number(1, 3600, "seconds"), Value::Number(60),
         "Time limit for a scan of the whole work tree; other changes wait meanwhile.";
     ScanFiles "snapshot.scan_files", MoreStrictlyUpTo(1_000_000), number(1, 10_000_000, "files"),
-        Value::Number(Bounds::FULL.paths_max as u64),
+        Value::Number(ScanBounds::FULL.paths_max as u64),
         "Number of changed files that one scan accepts; more are refused.";
     ScanBytes "snapshot.scan_bytes", MoreStrictlyUpTo(4 << 30), number(1, 64 << 30, "bytes"),
-        Value::Number(Bounds::FULL.bytes_max),
+        Value::Number(ScanBounds::FULL.bytes_max),
         "Bytes in the changed files that one scan accepts; more are refused.";
     KeepDays "gc.keep_days", MoreStrictly, number(0, 36_500, "days"), Value::Number(30),
         "How long gc keeps backups, history and trash.";

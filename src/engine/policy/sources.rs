@@ -14,10 +14,10 @@ use globset::GlobSet;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::layers::{Origin, SettingValue, Sourced};
+use super::layers::{Origin, SettingValue, SourcedValue};
 use super::settings::{Key, SETTINGS, Value, find};
-use super::values::{self, Fault, Given, Position};
-use crate::engine::snapshot::Excluded;
+use super::values::{self, GivenValue, PolicyFault, Position};
+use crate::engine::snapshot::ExcludedFiles;
 use crate::engine::store::state::STATE_FOLDER;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::stat_cache::Fingerprint;
@@ -82,7 +82,7 @@ pub struct PolicyFile {
 
 /// Settings of all sources, merged.
 #[derive(Debug, Default)]
-pub struct Loaded {
+pub struct LoadedSettings {
     /// All settings.
     pub held: Vec<SettingValue>,
     /// File in the user's configuration folder.
@@ -90,7 +90,7 @@ pub struct Loaded {
     /// File in the workspace.
     pub workspace: PolicyFile,
     /// Paths that the enclosing workspaces protect.
-    pub outer: Vec<Outer>,
+    pub outer: Vec<OuterProtection>,
     /// Environment variables that look like settings but are not.
     pub unknown_variables: Vec<String>,
     /// Environment variables that would loosen a setting without permission in the user's file, each with the reason.
@@ -98,34 +98,34 @@ pub struct Loaded {
     /// Globs of `protect`, compiled on first use.
     pub globs: OnceLock<Option<GlobSet>>,
     /// Files that stay out of snapshots, compiled on first use.
-    pub excluded: OnceLock<Excluded>,
+    pub excluded: OnceLock<ExcludedFiles>,
 }
 
 /// Policy that a server keeps between calls.
-struct KeptPolicy {
+struct CachedPolicy {
     /// Sources of the front end.
     sources: Sources,
     /// Settings of all sources.
-    loaded: Arc<Loaded>,
+    loaded: Arc<LoadedSettings>,
 }
 
 /// Merges the settings of all sources, or returns those of an earlier call if the sources look unchanged.
 ///
 /// # Errors
 /// As [`load`].
-pub fn known_or_loaded(workspace: &Workspace, sources: &Sources) -> Result<Arc<Loaded>, Error> {
-    let (kept, key) = (workspace.kept(), (workspace.root(), NAME));
+pub fn cached_or_loaded(workspace: &Workspace, sources: &Sources) -> Result<Arc<LoadedSettings>, Error> {
+    let (kept, key) = (workspace.cache(), (workspace.root(), NAME));
     if !kept.is_lasting() {
         return load(workspace, sources).map(Arc::new);
     }
-    let known = kept.get::<KeptPolicy>(key, workspace.root_fd());
+    let known = kept.get::<CachedPolicy>(key, workspace.root_fd());
     if let Some(known) = known.filter(|known| known.sources == *sources) {
         return Ok(Arc::clone(&known.loaded));
     }
     let looks = looks(workspace, sources);
     let loaded = Arc::new(load(workspace, sources)?);
     let bytes = BYTES + looks.bytes().saturating_mul(BYTES_A_BYTE);
-    let policy = KeptPolicy { sources: sources.clone(), loaded: Arc::clone(&loaded) };
+    let policy = CachedPolicy { sources: sources.clone(), loaded: Arc::clone(&loaded) };
     kept.put(key, Arc::new(policy), looks, bytes);
     Ok(loaded)
 }
@@ -137,7 +137,7 @@ fn looks(workspace: &Workspace, sources: &Sources) -> Fingerprint {
         looks.at_file(path);
     }
     looks.below(workspace.root_fd(), &workspace_file().to_string());
-    look(workspace, &mut looks);
+    fingerprint_paths(workspace, &mut looks);
     looks
 }
 
@@ -146,7 +146,7 @@ fn looks(workspace: &Workspace, sources: &Sources) -> Fingerprint {
 /// # Errors
 /// Returns `invalid_request` that names the file with line and column, the variable or the flag; or the OS error if an
 /// existing file cannot be read.
-pub fn load(workspace: &Workspace, sources: &Sources) -> Result<Loaded, Error> {
+pub fn load(workspace: &Workspace, sources: &Sources) -> Result<LoadedSettings, Error> {
     let mut held: Vec<SettingValue> = SETTINGS.iter().map(SettingValue::default_of).collect();
     let (mut user, mut not_own) = (None, None);
     if let Some(path) = &sources.user_file {
@@ -158,9 +158,9 @@ pub fn load(workspace: &Workspace, sources: &Sources) -> Result<Loaded, Error> {
         let bytes = if is_own { read_user_file(path, &shown)? } else { None };
         user = Some(PolicyFile { path: shown.clone(), exists: bytes.is_some() });
         take_file(&mut held, &shown, bytes, Origin::User)?;
-        let_loosen(&mut held);
+        permit_loosening(&mut held);
     }
-    let shown = workspace.shown(&workspace_file());
+    let shown = workspace.display(&workspace_file());
     let bytes = read_workspace_file(workspace, &shown)?;
     let own = PolicyFile { path: shown.clone(), exists: bytes.is_some() };
     take_file(&mut held, &shown, bytes, Origin::Workspace)?;
@@ -170,7 +170,16 @@ pub fn load(workspace: &Workspace, sources: &Sources) -> Result<Loaded, Error> {
     ignored_variables.extend(not_own);
     take_flags(&mut held, sources)?;
     let (globs, excluded) = (OnceLock::new(), OnceLock::new());
-    Ok(Loaded { held, user, workspace: own, outer, unknown_variables, ignored_variables, globs, excluded })
+    Ok(LoadedSettings {
+        held,
+        user,
+        workspace: own,
+        outer,
+        unknown_variables,
+        ignored_variables,
+        globs,
+        excluded,
+    })
 }
 
 /// Returns true unless the configuration folder of the user's file is in the workspace: `XDG_CONFIG_HOME` and `HOME` are in
@@ -186,7 +195,7 @@ fn is_users_own(workspace: &Workspace, path: &Path) -> bool {
 }
 
 /// Allows the environment and flags to loosen the settings that the user's own file names.
-fn let_loosen(held: &mut [SettingValue]) {
+fn permit_loosening(held: &mut [SettingValue]) {
     let names = held.iter().find_map(|held| match (held.setting.key, &held.value) {
         (Key::Loosen, Value::List(names)) => Some(names.clone()),
         _ => None,
@@ -197,11 +206,12 @@ fn let_loosen(held: &mut [SettingValue]) {
 }
 
 /// Lists the globs of enclosing workspaces, which are relative to other roots, after this one's own.
-fn note_outer(held: &mut [SettingValue], outer: &[Outer]) {
+fn note_outer(held: &mut [SettingValue], outer: &[OuterProtection]) {
     for held in held.iter_mut().filter(|held| held.setting.key == Key::Protect) {
-        for Outer { file, place, globs, .. } in outer.iter().filter(|outer| !outer.globs.is_empty()) {
+        for OuterProtection { file, place, globs, .. } in outer.iter().filter(|outer| !outer.globs.is_empty())
+        {
             let origin = Origin::Outer(file.clone(), *place);
-            held.sources.push(Sourced { value: Value::List(globs.clone()), origin });
+            held.sources.push(SourcedValue { value: Value::List(globs.clone()), origin });
         }
     }
 }
@@ -219,11 +229,11 @@ fn take_file(
     origin: fn(Position) -> Origin,
 ) -> Result<(), Error> {
     let given = values::parse(&bytes.unwrap_or_default()).map_err(|fault| bad_file(shown, &fault))?;
-    for Given { setting, value, place } in given {
+    for GivenValue { setting, value, place } in given {
         if let Some(held) = held.get_mut(setting.key as usize) {
             let key = Some(setting.name.to_owned());
-            let refused = |message| bad_file(shown, &Fault { place: Some(place), key, message });
-            held.take(value, origin(place)).map_err(refused)?;
+            let refused = |message| bad_file(shown, &PolicyFault { place: Some(place), key, message });
+            held.apply_value(value, origin(place)).map_err(refused)?;
         }
     }
     Ok(())
@@ -246,7 +256,7 @@ fn take_environment(
                 .detail("variable", name.clone())
                 .detail("key", held.setting.name)
         })?;
-        let taken = held.take(value, Origin::Environment(name.clone()));
+        let taken = held.apply_value(value, Origin::Environment(name.clone()));
         ignored.extend(taken.err().map(|why| format!("{name} does not count: {why}")));
     }
     Ok((unknown, ignored))
@@ -262,7 +272,7 @@ fn take_flags(held: &mut [SettingValue], sources: &Sources) -> Result<(), Error>
         let setting = find(name.trim()).ok_or_else(|| refused(values::unknown(name.trim())))?;
         let value = values::parse_text(setting, text).map_err(refused)?;
         if let Some(held) = held.get_mut(setting.key as usize) {
-            held.take(value, Origin::Flag).map_err(refused)?;
+            held.apply_value(value, Origin::Flag).map_err(refused)?;
         }
     }
     Ok(())
@@ -309,7 +319,7 @@ fn is_link(workspace: &Workspace, name: &str) -> bool {
 pub const NAME: &str = "config.toml";
 
 /// Returns the error of every call while a policy file is invalid: its intended restrictions are unknown.
-pub(super) fn bad_file(shown: &str, fault: &Fault) -> Error {
+pub(super) fn bad_file(shown: &str, fault: &PolicyFault) -> Error {
     let (at, where_to) = match fault.place {
         Some(Position { line, column }) => {
             (format!("{shown}:{line}:{column}"), format!("line {line} of {shown}"))
@@ -343,7 +353,7 @@ pub(super) fn read_opened(file: File, shown: &str) -> Result<Vec<u8>, Error> {
     fs::read_to_end(file, fs::size_of(&stat), POLICY_FILE_BYTES_MAX).map_err(|source| {
         if source.raw_os_error() == Some(Errno::FBIG.raw_os_error()) {
             let message = format!("it has {} bytes, more than {POLICY_FILE_BYTES_MAX}", fs::size_of(&stat));
-            return bad_file(shown, &Fault { place: None, key: None, message });
+            return bad_file(shown, &PolicyFault { place: None, key: None, message });
         }
         unreadable(shown, source)
     })
@@ -351,7 +361,7 @@ pub(super) fn read_opened(file: File, shown: &str) -> Result<Vec<u8>, Error> {
 
 /// Returns the error for a policy file that is not a regular file.
 pub(super) fn no_regular_file(shown: &str, what: &str) -> Error {
-    bad_file(shown, &Fault { place: None, key: None, message: format!("it is {what}") })
+    bad_file(shown, &PolicyFault { place: None, key: None, message: format!("it is {what}") })
 }
 
 /// Returns the error for a policy file that exists but cannot be read.
@@ -363,7 +373,7 @@ pub(super) fn unreadable(shown: &str, source: impl Into<std::io::Error>) -> Erro
 
 /// Paths that an enclosing workspace protects.
 #[derive(Debug)]
-pub struct Outer {
+pub struct OuterProtection {
     /// Path of its policy file.
     pub file: String,
     /// Position of `protect` in it.
@@ -376,15 +386,15 @@ pub struct Outer {
     inner: WorkspacePath,
 }
 
-impl Outer {
+impl OuterProtection {
     /// Converts a path of this workspace to one relative to the outer root.
-    pub fn seen_from_there(&self, path: &WorkspacePath) -> WorkspacePath {
+    pub fn to_outer_path(&self, path: &WorkspacePath) -> WorkspacePath {
         path.components().fold(self.inner.clone(), |path, name| path.join(name))
     }
 
     /// Converts a path of the outer root to one relative to this workspace: the root for a folder that contains it,
     /// `None` if it lies elsewhere.
-    pub fn seen_from_here(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
+    pub fn from_outer_path(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
         if self.inner.is_within(path) {
             return Some(WorkspacePath::root());
         }
@@ -401,7 +411,7 @@ impl Outer {
 ///
 /// # Errors
 /// Returns `invalid_request` if one of their files is invalid: its intended protection is unknown.
-pub fn load_outer(workspace: &Workspace) -> Result<Vec<Outer>, Error> {
+pub fn load_outer(workspace: &Workspace) -> Result<Vec<OuterProtection>, Error> {
     let mut outer = Vec::new();
     for root in workspace.root().ancestors().skip(1).take(PARENT_LEVELS_MAX) {
         let Some(folder) = state_folder(workspace, root) else {
@@ -417,7 +427,7 @@ pub fn load_outer(workspace: &Workspace) -> Result<Vec<Outer>, Error> {
 }
 
 /// Fingerprints every path that [`load_outer`] reads.
-pub fn look(workspace: &Workspace, looks: &mut Fingerprint) {
+pub fn fingerprint_paths(workspace: &Workspace, looks: &mut Fingerprint) {
     // The owner of the root decides which files count.
     looks.in_folder(workspace.root_fd(), ".");
     for root in workspace.root().ancestors().skip(1).take(PARENT_LEVELS_MAX) {
@@ -449,7 +459,7 @@ fn read(folder: &OwnedFd, file: &Path) -> Result<Option<Vec<u8>>, Error> {
 }
 
 /// Reads the protected paths of a policy file.
-fn taken(bytes: &[u8], file: &Path, inner: WorkspacePath) -> Result<Outer, Error> {
+fn taken(bytes: &[u8], file: &Path, inner: WorkspacePath) -> Result<OuterProtection, Error> {
     let file = file.display().to_string();
     let given = values::parse(bytes).map_err(|fault| bad_file(&file, &fault))?;
     let protect = given.into_iter().find(|given| given.setting.key == Key::Protect);
@@ -457,5 +467,5 @@ fn taken(bytes: &[u8], file: &Path, inner: WorkspacePath) -> Result<Outer, Error
         Some((Value::List(globs), place)) => (globs, place),
         _ => (Vec::new(), Position { line: 1, column: 1 }),
     };
-    Ok(Outer { file, place, globs, compiled: OnceLock::new(), inner })
+    Ok(OuterProtection { file, place, globs, compiled: OnceLock::new(), inner })
 }

@@ -26,7 +26,7 @@ pub struct Position {
 
 /// A value that a source gives to a setting.
 #[derive(Debug)]
-pub struct Given {
+pub struct GivenValue {
     /// The setting.
     pub setting: &'static Setting,
     /// Value.
@@ -37,7 +37,7 @@ pub struct Given {
 
 /// Error in a text, with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct PolicyFault {
     /// Position in its file, if known.
     pub place: Option<Position>,
     /// Key concerned, if there is one.
@@ -50,17 +50,17 @@ pub struct Fault {
 ///
 /// # Errors
 /// Returns the first fault: invalid UTF-8 or TOML, an unknown key, or a value of the wrong form or outside its range.
-pub fn parse(bytes: &[u8]) -> Result<Vec<Given>, Fault> {
+pub fn parse(bytes: &[u8]) -> Result<Vec<GivenValue>, PolicyFault> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let place = place_of(bytes, error.valid_up_to());
-        Fault { place: Some(place), key: None, message: "the file is not UTF-8".to_owned() }
+        PolicyFault { place: Some(place), key: None, message: "the file is not UTF-8".to_owned() }
     })?;
     let table = DeTable::parse(text).map_err(|error| {
         let place = error.span().map(|span| place_of(bytes, span.start));
         let message = error.message().lines().collect::<Vec<_>>().join(", ");
-        Fault { place, key: None, message: format!("no TOML: {message}") }
+        PolicyFault { place, key: None, message: format!("no TOML: {message}") }
     })?;
-    let mut reader = Reader { bytes, found: Vec::new() };
+    let mut reader = TableReader { bytes, found: Vec::new() };
     reader.table("", table.get_ref());
     reader.found.sort_by_key(|(at, _)| *at);
     reader.found.into_iter().map(|(_, found)| found).collect()
@@ -111,14 +111,14 @@ pub fn parse_text(setting: &Setting, text: &str) -> Result<Value, String> {
 }
 
 /// Reads tables.
-struct Reader<'a> {
+struct TableReader<'a> {
     /// Bytes of the file.
     bytes: &'a [u8],
     /// Settings and faults, each with its offset.
-    found: Vec<(usize, Result<Given, Fault>)>,
+    found: Vec<(usize, Result<GivenValue, PolicyFault>)>,
 }
 
-impl Reader<'_> {
+impl TableReader<'_> {
     /// Reads a table; `prefix` is its own name with a dot, or empty.
     fn table(&mut self, prefix: &str, table: &DeTable<'_>) {
         for (key, value) in table {
@@ -136,8 +136,8 @@ impl Reader<'_> {
             };
             let at = found.as_ref().map_or_else(|(span, _)| span.start, |_| key.span().start);
             let place = place_of(self.bytes, at);
-            let found = found.map(|(setting, value)| Given { setting, value, place });
-            let fault = |(_, message)| Fault { place: Some(place), key: Some(name), message };
+            let found = found.map(|(setting, value)| GivenValue { setting, value, place });
+            let fault = |(_, message)| PolicyFault { place: Some(place), key: Some(name), message };
             self.found.push((at, found.map_err(fault)));
         }
     }
@@ -149,7 +149,7 @@ impl Reader<'_> {
         value: &Spanned<DeValue<'_>>,
     ) -> Result<Value, (Range<usize>, String)> {
         let at = |message| (value.span(), message);
-        let wrong = || at(wrong_form(setting, &self.shown(value.span())));
+        let wrong = || at(wrong_form(setting, &self.display_part(value.span())));
         let found = match (setting.form, value.get_ref()) {
             (Form::Choice(_) | Form::Branch | Form::Network, DeValue::String(text)) => {
                 Value::Text(Cow::Owned(text.clone().into_owned()))
@@ -166,7 +166,7 @@ impl Reader<'_> {
                 let mut list = Vec::with_capacity(items.len());
                 for item in items {
                     let DeValue::String(text) = item.get_ref() else {
-                        let message = wrong_form(setting, &self.shown(item.span()));
+                        let message = wrong_form(setting, &self.display_part(item.span()));
                         return Err((item.span(), message));
                     };
                     item_fault(setting, text).map_or(Ok(()), |message| Err((item.span(), message)))?;
@@ -180,7 +180,7 @@ impl Reader<'_> {
     }
 
     /// Returns a part of the file for messages.
-    fn shown(&self, span: Range<usize>) -> String {
+    fn display_part(&self, span: Range<usize>) -> String {
         clipped(&String::from_utf8_lossy(self.bytes.get(span).unwrap_or_default()))
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 
-use super::plan::Reach;
+use super::plan::Access;
 
 /// First argument with which lbx starts itself. Users do not call it.
 pub const INTERNAL: &str = "__sandbox";
@@ -26,23 +26,23 @@ pub struct Backend {
     /// Gaps that other backends close.
     pub gaps: &'static [&'static str],
     /// Process that makes the sandbox.
-    pub start: Start,
+    pub start: StartProcess,
 }
 
 /// The process that makes a sandbox, without its descriptors.
 #[derive(Debug, Clone, Copy)]
-pub enum Start {
+pub enum StartProcess {
     /// lbx makes the namespaces, and can put a layer over the workspace. The process starts before its plan is known.
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "no other system has layers"))]
     Early,
     /// The process depends on the access of the command; the error is the reason if there can be none.
-    Planned(fn(&Reach) -> Result<Command, String>),
+    Planned(fn(&Access) -> Result<Command, String>),
 }
 
 impl Backend {
     /// Returns true if it can put a layer over the workspace.
     pub const fn takes_layers(&self) -> bool {
-        matches!(self.start, Start::Early)
+        matches!(self.start, StartProcess::Early)
     }
 }
 

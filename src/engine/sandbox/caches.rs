@@ -22,12 +22,12 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::layer_folders::{OWN_MODE, UPPER, WORK};
-use super::outside::{Network, Outside, is_toolchain};
+use super::outside::{Network, VisibleDisk, is_toolchain};
 use crate::control::seconds_now;
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::session::SessionId;
 use crate::engine::store::state::{State, make_folder};
-use crate::engine::workspace::path::Follower;
+use crate::engine::workspace::path::LinkFollower;
 use crate::engine::workspace::{Workspace, fs, removal};
 use crate::error::Error;
 use crate::limits::CACHE_TRIES_MAX;
@@ -59,7 +59,7 @@ struct Cache {
 /// All known caches; a folder precedes the folders in it.
 const CACHES: [Cache; 16] = [
     Cache::of("bun", ".bun", &["install/cache"]),
-    Cache { is_private: true, ..Cache::needed("other", ".cache") },
+    Cache { is_private: true, ..Cache::writable_folder("other", ".cache") },
     Cache::of("ccache", ".cache/ccache", &[]),
     Cache::of("composer", ".cache/composer", &[]),
     Cache::of("deno", ".cache/deno", &[]),
@@ -71,14 +71,14 @@ const CACHES: [Cache; 16] = [
     Cache::of("gradle", ".gradle", &["caches", "daemon", "native", "wrapper"]),
     Cache::of("pnpm", ".local/share/pnpm", &["store"]),
     Cache::of("maven", ".m2", &["repository"]),
-    Cache::needed("npm", ".npm"),
+    Cache::writable_folder("npm", ".npm"),
     Cache::of("nuget", ".nuget/packages", &[]),
-    Cache { variable: Some("GOPATH"), parts: &["pkg"], ..Cache::needed("go", "go") },
+    Cache { variable: Some("GOPATH"), parts: &["pkg"], ..Cache::writable_folder("go", "go") },
 ];
 
 /// A view of a cache.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct View {
+pub struct CacheView {
     /// Canonical folder of the user.
     pub place: OsString,
     /// True if the user has it, and commands see its content.
@@ -100,7 +100,7 @@ impl Cache {
     }
 
     /// Returns a folder that commands need to write.
-    const fn needed(name: &'static str, folder: &'static str) -> Self {
+    const fn writable_folder(name: &'static str, folder: &'static str) -> Self {
         Self { is_needed: true, ..Self::of(name, folder, &[]) }
     }
 
@@ -110,7 +110,7 @@ impl Cache {
     }
 }
 
-impl View {
+impl CacheView {
     /// Returns the folders that replace the cache without a layer, each with its mount point. A mount point in a folder
     /// of the user must exist.
     #[cfg_attr(
@@ -138,12 +138,12 @@ type MakeFolder<'a> = &'a mut dyn FnMut(&str, bool) -> Option<PathBuf>;
 pub fn find(
     home: Option<&Path>,
     wanted: &[String],
-    (outside, own): (&mut Outside, &[&Path]),
-    (follower, make): (&mut Follower, MakeFolder<'_>),
-) -> Vec<View> {
+    (outside, own): (&mut VisibleDisk, &[&Path]),
+    (follower, make): (&mut LinkFollower, MakeFolder<'_>),
+) -> Vec<CacheView> {
     let Some(home) = home.and_then(|home| follower.follow(home)) else { return Vec::new() };
     let is_wanted = |cache: &&Cache| wanted.is_empty() || wanted.iter().any(|name| name == cache.name);
-    let mut views: Vec<View> = Vec::new();
+    let mut views: Vec<CacheView> = Vec::new();
     for cache in CACHES.iter().filter(is_wanted) {
         let named = cache.variable.and_then(std::env::var_os).map(PathBuf::from);
         let named = named.filter(|path| path.is_absolute()).and_then(|path| follower.follow(&path));
@@ -165,7 +165,7 @@ pub fn find(
             let parts = cache.parts.iter().map(|part| (*part).to_owned()).collect();
             let is_inner = views.iter().any(|view| place.starts_with(&view.place));
             let (place, own) = (place.into_os_string(), own.into_os_string());
-            views.push(View { place, exists, has_programs, is_inner, parts, own });
+            views.push(CacheView { place, exists, has_programs, is_inner, parts, own });
         }
     }
     // A cache may be a symlink to another disk. No view can replace a symlink.
@@ -212,7 +212,7 @@ impl SessionTmp {
     /// # Errors
     /// Returns the OS error.
     pub fn open(workspace: &Workspace, state: &State, session: &SessionId) -> Result<Self, Error> {
-        let shown = state.shown(&format!("{FOLDER}/{}", session.as_str()));
+        let shown = state.display(&format!("{FOLDER}/{}", session.as_str()));
         let io = |errno: Errno| Error::io("make", shown.clone(), errno);
         let all = state.folder(FOLDER)?;
         remove_unused(&all, session);

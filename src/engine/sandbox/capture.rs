@@ -18,7 +18,7 @@ const TAIL_SLACK: usize = 2;
 
 /// Creates the file for the whole output, with its name for `read`; called at most once. The error is the reason why
 /// there is no file, for a reader.
-pub type Log<'a> = &'a mut dyn FnMut() -> Result<(File, String), String>;
+pub type CreateLog<'a> = &'a mut dyn FnMut() -> Result<(File, String), String>;
 
 /// Bytes that are kept of the end of both streams together.
 const TAIL_BYTES: usize = 16 << 10;
@@ -39,7 +39,7 @@ pub struct Capture<'a> {
     /// Stdout and stderr.
     streams: [StreamTail; 2],
     /// Whole output.
-    whole: Whole<'a>,
+    whole: WholeOutput<'a>,
     /// Control that gets a report of each line.
     control: &'a Control,
     /// Number of lines so far.
@@ -70,25 +70,25 @@ pub struct Output {
 impl<'a> Capture<'a> {
     /// Captures output for a response of `shown_max` bytes (0: as much as memory allows), and all of it in a file of at
     /// most `file_max` bytes. Reports each line to `control`.
-    pub fn new(shown_max: usize, file_max: u64, log: Log<'a>, control: &'a Control) -> Self {
+    pub fn new(shown_max: usize, file_max: u64, log: CreateLog<'a>, control: &'a Control) -> Self {
         let shown_max = if shown_max == 0 { OUTPUT_BYTES_MAX } else { shown_max.min(OUTPUT_BYTES_MAX) };
-        let whole = Whole::Memory { bytes: Vec::new(), bytes_max: shown_max, file_max, log };
+        let whole = WholeOutput::Memory { bytes: Vec::new(), bytes_max: shown_max, file_max, log };
         Self::of(shown_max, whole, control)
     }
 
     /// Captures output in the file of a job alone.
     pub fn of_job(file: BoundedFile, control: &'a Control) -> Self {
-        Self::of(0, Whole::Job(file), control)
+        Self::of(0, WholeOutput::Job(file), control)
     }
 
     /// Starts empty.
-    fn of(shown_max: usize, whole: Whole<'a>, control: &'a Control) -> Self {
+    fn of(shown_max: usize, whole: WholeOutput<'a>, control: &'a Control) -> Self {
         let streams = [StreamTail::new(shown_max), StreamTail::new(shown_max)];
         Self { shown_max, streams, whole, control, lines: 0, begun: Default::default(), tail: Vec::new() }
     }
 
     /// Adds a piece of output.
-    pub fn take(&mut self, stream: Stream, bytes: &[u8]) {
+    pub fn add_output(&mut self, stream: Stream, bytes: &[u8]) {
         let ([stdout, stderr], [out_line, err_line]) = (&mut self.streams, &mut self.begun);
         let (kept, begun) = match stream {
             Stream::Stdout => (stdout, out_line),
@@ -118,7 +118,7 @@ impl<'a> Capture<'a> {
         let [stdout, stderr] = &self.streams;
         // The response has to list the changed files as well.
         let for_changes = TextSize::plain(self.shown_max / CHANGES_PART);
-        let room = AnswerRoom::new(self.shown_max).beside(for_changes);
+        let room = AnswerRoom::new(self.shown_max).room_after(for_changes);
         let [for_stdout, for_stderr] = shares(room, stdout.size(), stderr.size());
         let bytes = stdout.total + stderr.total;
         let truncated = !(for_stdout.holds(stdout.size()) && for_stderr.holds(stderr.size()));
@@ -127,8 +127,8 @@ impl<'a> Capture<'a> {
         }
         let mut warnings = Vec::new();
         let file = match self.whole {
-            Whole::Memory { .. } => None,
-            Whole::File { name, file: BoundedFile { written, left_out, .. } } => {
+            WholeOutput::Memory { .. } => None,
+            WholeOutput::File { name, file: BoundedFile { written, left_out, .. } } => {
                 if left_out > 0 {
                     warnings.push(format!(
                         "the output file {name} holds the first {written} of {bytes} bytes of output"
@@ -136,18 +136,18 @@ impl<'a> Capture<'a> {
                 }
                 Some(name)
             }
-            Whole::Job(file) => {
+            WholeOutput::Job(file) => {
                 let left_out = (file.left_out > 0).then_some(file.left_out);
                 let warning = |bytes| format!("{bytes} bytes of output are left out (bash.output_bytes)");
                 return Output { warnings: left_out.map(warning).into_iter().collect(), ..Output::default() };
             }
-            Whole::Failed(reason) => {
+            WholeOutput::Failed(reason) => {
                 warnings.push(format!("the whole output was not kept: {reason}"));
                 None
             }
         };
-        let (stdout, is_text) = stdout.shown(for_stdout);
-        let (stderr, is_text_too) = stderr.shown(for_stderr);
+        let (stdout, is_text) = stdout.text_for_room(for_stdout);
+        let (stderr, is_text_too) = stderr.text_for_room(for_stderr);
         if !(is_text && is_text_too) {
             warnings.push("the output is not UTF-8; bytes that are not are shown as U+FFFD".to_owned());
         }
@@ -158,10 +158,10 @@ impl<'a> Capture<'a> {
 /// Returns the room of each stream: half of all, or the rest that the other leaves.
 fn shares(room: AnswerRoom, stdout: TextSize, stderr: TextSize) -> [AnswerRoom; 2] {
     let half = room.half();
-    if half.holds(stderr) || room.beside(stdout).holds(stderr) {
-        return [room.beside(stderr), room];
+    if half.holds(stderr) || room.room_after(stdout).holds(stderr) {
+        return [room.room_after(stderr), room];
     }
-    if half.holds(stdout) { [room, room.beside(stdout)] } else { [half, half] }
+    if half.holds(stdout) { [room, room.room_after(stdout)] } else { [half, half] }
 }
 
 /// Beginning and end of a stream.
@@ -211,7 +211,7 @@ impl StreamTail {
     }
 
     /// Returns the text for a room, and true if it is UTF-8.
-    fn shown(&self, room: AnswerRoom) -> (String, bool) {
+    fn text_for_room(&self, room: AnswerRoom) -> (String, bool) {
         // Where bytes between them were dropped, each holds more than half of the room.
         let all = [self.head.as_slice(), self.tail.as_slice()].concat();
         if room.holds(self.size()) {
@@ -288,7 +288,7 @@ impl BoundedFile {
 }
 
 /// The whole output.
-enum Whole<'a> {
+enum WholeOutput<'a> {
     /// Output that is small enough to be shown whole.
     Memory {
         /// Bytes in the order in which they came.
@@ -298,7 +298,7 @@ enum Whole<'a> {
         /// Maximum bytes of the file.
         file_max: u64,
         /// Creates the file.
-        log: Log<'a>,
+        log: CreateLog<'a>,
     },
     /// Output in a file.
     File {
@@ -313,7 +313,7 @@ enum Whole<'a> {
     Failed(String),
 }
 
-impl Whole<'_> {
+impl WholeOutput<'_> {
     /// Adds bytes.
     fn add(&mut self, more: &[u8]) {
         match self {

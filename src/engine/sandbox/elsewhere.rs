@@ -5,11 +5,11 @@ pub mod namespaces {
     use std::process::Command;
 
     use super::super::backend::{SetupResult, part};
-    use crate::platform::process::own_program;
+    use crate::platform::process::program_path;
 
     /// Returns a process that ends with an error.
     pub fn early_command(_: bool, _: Option<u32>) -> Command {
-        part(own_program(), "namespaces")
+        part(program_path(), "namespaces")
     }
 
     /// Fails.

@@ -98,7 +98,7 @@ impl FolderWatch {
                         events.folders.insert(event.wd());
                         continue;
                     }
-                    events.take((event.wd(), name), event.events(), event.cookie())?;
+                    events.take_event((event.wd(), name), event.events(), event.cookie())?;
                 }
                 Err(Errno::WOULDBLOCK) => break,
                 Err(Errno::INTR) => {}
@@ -133,7 +133,7 @@ struct Events {
 
 impl Events {
     /// Takes one event; returns `None` if not all changes can be known.
-    fn take(&mut self, name: NameIn, event: ReadFlags, cookie: u32) -> Option<()> {
+    fn take_event(&mut self, name: NameIn, event: ReadFlags, cookie: u32) -> Option<()> {
         if event.intersects(ReadFlags::QUEUE_OVERFLOW | ReadFlags::UNMOUNT) {
             return None;
         }

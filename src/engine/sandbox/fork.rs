@@ -28,7 +28,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::fork_copy;
-use super::layer::pass_a_moment;
+use super::layer::wait_for_clock_tick;
 use super::layer_folders::{OWN_MODE, UPPER, WORK, new_folder};
 use super::overlay::{LAYERS, OPAQUE, note_inode, whiteout};
 use crate::control::seconds_now;
@@ -42,7 +42,7 @@ use crate::engine::workspace::fs::{self, rename_new};
 use crate::engine::workspace::metadata::make_alike;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::{DOT_GIT, is_protected};
-use crate::engine::workspace::survey::Moment;
+use crate::engine::workspace::survey::ChangeTime;
 use crate::engine::workspace::sync::{is_on_overlay, sync_many};
 use crate::engine::workspace::{Workspace, git_files, removal};
 use crate::error::{Error, ErrorKind};
@@ -86,7 +86,7 @@ pub struct ForkRecord {
     /// Time of its creation, in seconds since 1970.
     pub created: u64,
     /// That time by the clock of the workspace's file system. Later changes of the workspace are not the fork's.
-    pub began: Moment,
+    pub began: ChangeTime,
     /// Newest snapshot of the workspace at that time, if known.
     pub tip: Option<String>,
     /// True if that snapshot has all files that git does not ignore as they were then.
@@ -101,7 +101,7 @@ pub struct ForkRecord {
 
 impl ForkRecord {
     /// Returns true if a sandbox is this fork, wherever the workspace was when it got its name.
-    pub fn is_named_by(&self, sandbox: &sandboxes::Sandbox) -> bool {
+    pub fn is_named_by(&self, sandbox: &sandboxes::NamedWorkspace) -> bool {
         match &sandbox.container {
             Some(container) => container.fork.as_ref().is_some_and(|fork| fork.label == self.lower),
             None => self.at.as_ref() == Some(&sandbox.root),
@@ -175,7 +175,7 @@ impl<'s> Forks<'s> {
         (record, references): (ForkRecord, &[String]),
     ) -> Result<ForkFolder, Error> {
         let name = record.name.clone();
-        let shown = self.state.shown(&format!("{FORKS}/{name}"));
+        let shown = self.state.display(&format!("{FORKS}/{name}"));
         self.must_be_free(workspace, &name)?;
         must_be_possible(workspace, self.folder.as_fd(), record.at.is_some())?;
         self.sweep();
@@ -188,7 +188,7 @@ impl<'s> Forks<'s> {
         }
         make_alike(&upper, workspace.root_fd()).map_err(io)?;
         if record.at.is_none() {
-            let own = own_state(workspace, &upper).map_err(io)?;
+            let own = copy_policy(workspace, &upper).map_err(io)?;
             // The state of the workspace does not show through.
             rustix::fs::fsetxattr(&own, OPAQUE, b"y", XattrFlags::empty()).map_err(io)?;
         }
@@ -199,7 +199,7 @@ impl<'s> Forks<'s> {
         if record.at.is_none() {
             freeze_git(workspace, (&lower, references)).map_err(io)?;
         }
-        let (began, _) = pass_a_moment(&folder).map_err(io)?;
+        let (began, _) = wait_for_clock_tick(&folder).map_err(io)?;
         let record = ForkRecord { began, ..record };
         let written = replace_record(folder.as_fd(), RECORD, &record)?;
         if let Some(at) = &record.at {
@@ -229,7 +229,7 @@ impl<'s> Forks<'s> {
     /// Fails if a name is in use, or there are too many forks; frees the name of a fork that is gone.
     fn must_be_free(&self, workspace: &Workspace, name: &str) -> Result<(), Error> {
         let known = sandboxes::list()?.remove(name);
-        let is_lost = known.as_ref().is_some_and(sandboxes::Sandbox::is_of_lost_fork);
+        let is_lost = known.as_ref().is_some_and(sandboxes::NamedWorkspace::is_of_lost_fork);
         if known.is_none()
             && let Ok(fork) = ForkFolder::open(workspace, self.state, name)
         {
@@ -257,7 +257,7 @@ impl<'s> Forks<'s> {
     /// Fails with `sandbox_not_found` if there is no such fork, and with `lock_timeout` if a program still runs in it.
     pub fn drop(&self, name: &str) -> Result<ForkRecord, Error> {
         let record = self.open_record(name)?;
-        let io = |errno: Errno| Error::io("drop", self.state.shown(&format!("{FORKS}/{name}")), errno);
+        let io = |errno: Errno| Error::io("drop", self.state.display(&format!("{FORKS}/{name}")), errno);
         // From here no call finds it.
         let passing = unique_name(PASSING);
         fs::rename_at(&*self.folder, OsStr::new(name), &*self.folder, OsStr::new(&passing)).map_err(io)?;
@@ -307,7 +307,7 @@ impl ForkFolder {
     /// # Errors
     /// Fails with `sandbox_not_found` if there is no such fork, or returns the OS error.
     pub fn open(workspace: &Workspace, state: &State, name: &str) -> Result<Self, Error> {
-        let io = |errno: Errno| Error::io("open", state.shown(&format!("{FORKS}/{name}")), errno);
+        let io = |errno: Errno| Error::io("open", state.display(&format!("{FORKS}/{name}")), errno);
         let forks = state.find_folder(FORKS)?.filter(|_| is_name(name)).ok_or_else(|| not_found(name))?;
         let folder = fs::open_at(forks.as_fd(), OsStr::new(name), fs::FOLDER).map_err(|_| not_found(name))?;
         let record = read_record(folder.as_fd(), name)?;
@@ -343,11 +343,11 @@ impl ForkFolder {
     ///
     /// # Errors
     /// Returns `invalid_request` if a path is not UTF-8.
-    pub fn sandbox(&self, workspace: &Workspace) -> Result<sandboxes::Sandbox, Error> {
+    pub fn sandbox(&self, workspace: &Workspace) -> Result<sandboxes::NamedWorkspace, Error> {
         if let Some(root) = &self.record.at {
-            return Ok(sandboxes::Sandbox { root: root.clone(), container: None });
+            return Ok(sandboxes::NamedWorkspace { root: root.clone(), container: None });
         }
-        self.place(workspace).map(sandboxes::Sandbox::of_fork)
+        self.place(workspace).map(sandboxes::NamedWorkspace::of_fork)
     }
 
     /// Names the fork as a sandbox; the call that created it may have died before it did.
@@ -414,11 +414,11 @@ impl ForkFolder {
         &self,
         root: BorrowedFd<'_>,
         path: &WorkspacePath,
-        earlier: &mut Earlier<'_>,
+        earlier: &mut FormerEntry<'_>,
     ) -> Result<(), Error> {
         let io = |errno: Errno| Error::io("keep for a fork", path.to_string(), errno);
         let parent = path.parent().unwrap_or_default();
-        let is_there = !matches!(earlier, Earlier::Nothing);
+        let is_there = !matches!(earlier, FormerEntry::Nothing);
         let Some(folder) = folder_for(self.lower.as_fd(), root, &parent, is_there).map_err(io)? else {
             return Ok(());
         };
@@ -430,17 +430,17 @@ impl ForkFolder {
         let aside = unique_name("kept");
         let at = (self.new.as_fd(), OsStr::new(&aside));
         match earlier {
-            Earlier::Nothing => return whiteout(folder.as_fd(), name).map_err(io),
-            Earlier::Folder => {
+            FormerEntry::Nothing => return whiteout(folder.as_fd(), name).map_err(io),
+            FormerEntry::Folder => {
                 return folder_like(folder.as_fd(), name, (root, path), true).map(drop).map_err(io);
             }
-            Earlier::Entry(copy) => {
+            FormerEntry::Entry(copy) => {
                 copy(at.0, at.1)?;
                 if let Ok(original) = fs::stat_beneath(root, path) {
                     note_inode(at, &original);
                 }
             }
-            Earlier::Bytes(mode, bytes) => write_version(at, *mode, bytes).map_err(io)?,
+            FormerEntry::Bytes(mode, bytes) => write_version(at, *mode, bytes).map_err(io)?,
         }
         rename_new(&self.new, at.1, &folder, name).map_err(io)
     }
@@ -522,7 +522,7 @@ fn folder_for(
 pub type CopyTo<'c> = dyn FnMut(BorrowedFd<'_>, &OsStr) -> Result<(), Error> + 'c;
 
 /// Former entry at a path.
-pub enum Earlier<'c> {
+pub enum FormerEntry<'c> {
     /// Nothing.
     Nothing,
     /// A folder, whose entries are kept apart.
@@ -576,7 +576,7 @@ pub(super) fn write_version(
 }
 
 /// Copies the policy of the workspace to the fork, whose own state hides that of the workspace.
-fn own_state(workspace: &Workspace, top: &OwnedFd) -> Result<OwnedFd, Errno> {
+fn copy_policy(workspace: &Workspace, top: &OwnedFd) -> Result<OwnedFd, Errno> {
     /// File with the policy of a workspace.
     const POLICY: &str = "config.toml";
     make_folder(top.as_fd(), OsStr::new(STATE_FOLDER), 0o777)?;
@@ -718,7 +718,7 @@ fn copy_to(workspace: &Workspace, at: &Path, label: &str) -> Result<(), Error> {
         let error = Error::new(ErrorKind::AlreadyExists, format!("{} is not empty", at.display()));
         return Err(error.detail("field", "at").suggest("Name a folder that does not exist yet."));
     }
-    let own = own_state(workspace, &folder).map_err(io)?;
+    let own = copy_policy(workspace, &folder).map_err(io)?;
     write_version((own.as_fd(), OsStr::new(COPY_MARK)), 0o600, label.as_bytes()).map_err(io)?;
     let parent = workspace.root().as_os_str().as_bytes();
     write_version((own.as_fd(), OsStr::new(COPY_PARENT)), 0o600, parent).map_err(io)?;
@@ -773,7 +773,7 @@ fn open_lower(name: &str, make: bool) -> Result<OwnedFd, Error> {
 
 /// Returns the names of the forks in their folder.
 fn names(state: &State, forks: &OwnedFd) -> Result<Vec<String>, Error> {
-    let found = fs::names_in(forks).map_err(|errno| Error::io("list", state.shown(FORKS), errno))?;
+    let found = fs::names_in(forks).map_err(|errno| Error::io("list", state.display(FORKS), errno))?;
     let mut names: Vec<String> =
         found.into_iter().filter_map(|name| name.into_string().ok()).filter(|name| is_name(name)).collect();
     names.sort_unstable();

@@ -26,7 +26,7 @@ const NOT_COPIED: [&str; 6] = ["objects", "worktrees", "modules", "logs", "lfs",
 const LOCKS: &[u8] = b".lock";
 
 /// A folder that is still to be copied, or has been.
-enum Task {
+enum CopyTask {
     /// Its entries are copied.
     Enter(Rc<OwnedFd>, OsString, Rc<OwnedFd>),
     /// All of it is copied.
@@ -71,16 +71,16 @@ fn copy_folder(
 ) -> std::io::Result<()> {
     let open = |folder: BorrowedFd<'_>| fs::open_at(folder, OsStr::new("."), fs::FOLDER);
     let (source, target) = (Rc::new(open(from)?), Rc::new(open(to.as_fd())?));
-    let mut tasks = vec![Task::Finish(open(to.as_fd())?, rustix::fs::fstat(from)?)];
+    let mut tasks = vec![CopyTask::Finish(open(to.as_fd())?, rustix::fs::fstat(from)?)];
     let inner = |source: &Rc<OwnedFd>, target: &Rc<OwnedFd>, name: OsString| {
-        Task::Enter(Rc::clone(source), name, Rc::clone(target))
+        CopyTask::Enter(Rc::clone(source), name, Rc::clone(target))
     };
     let names = fs::names_in(&source)?.into_iter().filter(|name| !is_left_out(name));
     tasks.extend(names.map(|name| inner(&source, &target, name)));
     while let Some(task) = tasks.pop() {
         match task {
-            Task::Finish(folder, stat) => finish_folder(&folder, &stat)?,
-            Task::Enter(from, name, to) => {
+            CopyTask::Finish(folder, stat) => finish_folder(&folder, &stat)?,
+            CopyTask::Enter(from, name, to) => {
                 let stat = fs::stat_at(from.as_fd(), &name)?;
                 if !fs::is_folder(&stat) {
                     copy_entry((from.as_fd(), &name), to.as_fd(), &stat)?;
@@ -89,7 +89,7 @@ fn copy_folder(
                 rustix::fs::mkdirat(&to, &name, platform::mode(OWN_MODE))?;
                 let source = Rc::new(fs::open_at(from.as_fd(), &name, fs::FOLDER)?);
                 let target = Rc::new(fs::open_at(to.as_fd(), &name, fs::FOLDER)?);
-                tasks.push(Task::Finish(fs::open_at(to.as_fd(), &name, fs::FOLDER)?, stat));
+                tasks.push(CopyTask::Finish(fs::open_at(to.as_fd(), &name, fs::FOLDER)?, stat));
                 tasks.extend(fs::names_in(&source)?.into_iter().map(|name| inner(&source, &target, name)));
             }
         }
@@ -120,7 +120,7 @@ fn copy_entry(
     if !platform::share_blocks(copy.as_fd(), source.as_fd()) {
         fs::copy_file(&source, &copy, |_| Ok(()))?;
     }
-    metadata::give(&copy, Some((stat, &source)), None, None, &mut Vec::new())?;
+    metadata::apply_original(&copy, Some((stat, &source)), None, None, &mut Vec::new())?;
     Ok(rustix::fs::futimens(&copy, &times_of(stat))?)
 }
 

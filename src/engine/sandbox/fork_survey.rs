@@ -31,7 +31,7 @@ impl Forks<'_> {
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn are_there(state: &State) -> Result<bool, Error> {
+    pub fn has_forks(state: &State) -> Result<bool, Error> {
         Ok(state.find_folder(FORKS)?.is_some())
     }
 

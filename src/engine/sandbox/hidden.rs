@@ -13,8 +13,8 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use super::outside::{self, expanded};
-use super::plan::Hidden;
-use crate::engine::workspace::path::Follower;
+use super::plan::HiddenPath;
+use crate::engine::workspace::path::LinkFollower;
 use crate::error::{Error, ErrorKind};
 
 /// Paths in a home folder that hold secrets.
@@ -86,9 +86,10 @@ pub fn find(
     home: Option<&Path>,
     more: &[String],
     readable: &[String],
-    follower: &mut Follower,
-) -> Vec<Hidden> {
-    let readable: BTreeSet<PathBuf> = readable.iter().filter_map(|path| outside::named(home, path)).collect();
+    follower: &mut LinkFollower,
+) -> Vec<HiddenPath> {
+    let readable: BTreeSet<PathBuf> =
+        readable.iter().filter_map(|path| outside::canonical_of_policy(home, path)).collect();
     let in_home = home.into_iter().flat_map(|home| IN_HOME.iter().map(|path| home.join(path)));
     let of_system = OF_SYSTEM.iter().map(PathBuf::from);
     // With the name of a state, a command could fake one that lbx trusts.
@@ -101,7 +102,7 @@ pub fn find(
     there.extend(of_lbx.into_iter().chain(more).filter_map(follow));
     let hidden = |path: PathBuf| {
         let is_folder = fs::metadata(&path).ok()?.is_dir();
-        Some(Hidden { path: path.into_os_string(), is_folder })
+        Some(HiddenPath { path: path.into_os_string(), is_folder })
     };
     there.into_iter().filter_map(hidden).collect()
 }
@@ -122,7 +123,7 @@ const OWN_MODE: u32 = 0o700;
 
 /// A file or folder of lbx.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OwnPlace {
+pub struct LbxPlace {
     /// Its absolute path.
     pub path: PathBuf,
     /// True if it is a folder.
@@ -131,24 +132,24 @@ pub struct OwnPlace {
 
 /// Paths that a command must not replace.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Own {
+pub struct LbxPaths {
     /// Canonical paths that stay read-only.
     pub settled: Vec<OsString>,
     /// Canonical folders above them, outermost first.
     pub pinned: Vec<OsString>,
 }
 
-impl Own {
+impl LbxPaths {
     /// Finds the `places` below one of the `writable` folders, which are canonical. Creates a missing folder there:
     /// else a command could create it.
     ///
     /// # Errors
     /// Fails with `command_denied` if a folder cannot be kept from the command: a link leads to it, or it is writable
     /// itself.
-    pub fn find(writable: &[&Path], places: &[OwnPlace]) -> Result<Self, Error> {
+    pub fn find(writable: &[&Path], places: &[LbxPlace]) -> Result<Self, Error> {
         let mut own = Self::default();
         for place in places {
-            if let Some(found) = settled(writable, place)? {
+            if let Some(found) = canonical_below(writable, place)? {
                 own.add(writable, &found);
             }
         }
@@ -170,7 +171,7 @@ impl Own {
 
 /// Returns the canonical path of a place below a writable folder; `None` if it is elsewhere.
 #[expect(clippy::disallowed_methods, reason = "the user's own folders, by the path that lbx itself takes")]
-fn settled(writable: &[&Path], place: &OwnPlace) -> Result<Option<PathBuf>, Error> {
+fn canonical_below(writable: &[&Path], place: &LbxPlace) -> Result<Option<PathBuf>, Error> {
     let is_below = |path: &Path| writable.iter().any(|top| path.starts_with(top));
     let mut at = PathBuf::from("/");
     for part in place.path.components().filter(|part| matches!(part, Component::Normal(_))) {
@@ -221,10 +222,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().canonicalize().unwrap();
         let (state, config) = (home.join(".local/state/lbx"), home.join(".config/lbx"));
-        let at = |path: &Path, is_folder| OwnPlace { path: path.to_owned(), is_folder };
-        let find = |top: &Path, folder: &Path| Own::find(&[top], &[at(folder, true)]);
+        let at = |path: &Path, is_folder| LbxPlace { path: path.to_owned(), is_folder };
+        let find = |top: &Path, folder: &Path| LbxPaths::find(&[top], &[at(folder, true)]);
         // A missing folder is created if its parent is writable, not elsewhere.
-        assert_eq!(find(&home.join("project"), &config).unwrap(), Own::default());
+        assert_eq!(find(&home.join("project"), &config).unwrap(), LbxPaths::default());
         assert!(!config.exists());
         let own = find(&home, &state).unwrap();
         assert_eq!(own.settled, std::slice::from_ref(&state));
@@ -236,6 +237,6 @@ mod tests {
         assert!(find(&home, &config).is_err());
         assert!(find(&state, &state).is_err());
         // A missing file is not created.
-        assert!(Own::find(&[&home], &[at(&home.join("policy.toml"), false)]).is_err());
+        assert!(LbxPaths::find(&[&home], &[at(&home.join("policy.toml"), false)]).is_err());
     }
 }

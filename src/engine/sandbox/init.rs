@@ -21,7 +21,7 @@ use super::landlock;
 #[cfg(target_os = "linux")]
 use super::mounts;
 use super::outside::{self, Network};
-use super::plan::{Ended, GRACE, Limits, Link, Order, Report, SandboxPlan};
+use super::plan::{CommandEnd, GRACE, Limits, Order, Report, ReportChannel, SandboxPlan};
 use super::{environment, privileges};
 use crate::engine::store::lock::TemporaryFolder;
 use crate::engine::workspace::programs;
@@ -40,7 +40,7 @@ const COUNT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Kind of sandbox that the process is the first of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum SandboxKind {
     /// New namespaces, which this process sets up.
     Namespaces,
     /// Namespaces that another program has set up.
@@ -53,7 +53,7 @@ pub enum Kind {
     Unconfined,
 }
 
-impl Kind {
+impl SandboxKind {
     /// Returns true if it is the first process of a PID namespace, which ends with it.
     fn has_namespace(self) -> bool {
         matches!(self, Self::Namespaces | Self::Prepared)
@@ -64,7 +64,7 @@ impl Kind {
 ///
 /// # Errors
 /// Fails if the link is invalid; other errors are sent over the link.
-pub fn run(kind: Kind) -> SetupResult<()> {
+pub fn run(kind: SandboxKind) -> SetupResult<()> {
     let mut link = link_on_stdin()?;
     if kind.has_namespace() {
         tie_to_parent()?;
@@ -81,7 +81,11 @@ pub fn run(kind: Kind) -> SetupResult<()> {
 /// # Errors
 /// As [`run`].
 #[cfg(target_os = "linux")]
-pub(super) fn run_second(mut first: Link, others: OtherCpus, mut call: Link) -> SetupResult<()> {
+pub(super) fn run_second(
+    mut first: ReportChannel,
+    others: OtherCpus,
+    mut call: ReportChannel,
+) -> SetupResult<()> {
     let unreachable = "cannot reach the process that mounts";
     tie_to_parent()?;
     let bound = mounts::process_bound();
@@ -92,14 +96,14 @@ pub(super) fn run_second(mut first: Link, others: OtherCpus, mut call: Link) -> 
     with_context(sent, unreachable)?;
     let Some(Order::Run(plan)) = with_context(first.receive(), unreachable)? else { return Ok(()) };
     // Both have to work now. The command may run anywhere.
-    let elsewhere = others.go();
+    let elsewhere = others.move_to_other_cpu();
     let stdin = first.received.take();
     mounts::bound_processes(bound, plan.limits.processes);
-    let restricted = restrict(Kind::Namespaces, &plan);
+    let restricted = restrict(SandboxKind::Namespaces, &plan);
     drop(elsewhere);
     let Some(Order::Mounted) = with_context(first.receive(), unreachable)? else { return Ok(()) };
     drop(first);
-    serve(Kind::Namespaces, &plan, (stdin, restricted), &mut call)
+    serve(SandboxKind::Namespaces, &plan, (stdin, restricted), &mut call)
 }
 
 /// Has this process end with its parent.
@@ -109,10 +113,10 @@ fn tie_to_parent() -> SetupResult<()> {
 
 /// Starts the command, and stays until all processes have ended.
 fn serve(
-    kind: Kind,
+    kind: SandboxKind,
     plan: &SandboxPlan,
     (stdin, restricted): (Option<OwnedFd>, SetupResult<UnixStream>),
-    link: &mut Link,
+    link: &mut ReportChannel,
 ) -> SetupResult<()> {
     match restricted.and_then(|ended| start(kind, plan, (stdin, ended), link)) {
         Ok(mut family) => family.keep(link),
@@ -124,15 +128,15 @@ fn serve(
 ///
 /// # Errors
 /// Fails if stdin is not a socket.
-pub fn link_on_stdin() -> SetupResult<Link> {
+pub fn link_on_stdin() -> SetupResult<ReportChannel> {
     let stdin = with_context(std::io::stdin().as_fd().try_clone_to_owned(), "there is no link to the call")?;
     with_context(rustix::net::sockopt::socket_type(&stdin), "there is no link to the call")?;
-    Ok(Link::new(UnixStream::from(stdin)))
+    Ok(ReportChannel::new(UnixStream::from(stdin)))
 }
 
 /// Gives up what the command may not have; returns a socket that becomes readable when a process has ended.
-fn restrict(kind: Kind, plan: &SandboxPlan) -> SetupResult<UnixStream> {
-    if kind == Kind::Namespaces {
+fn restrict(kind: SandboxKind, plan: &SandboxPlan) -> SetupResult<UnixStream> {
+    if kind == SandboxKind::Namespaces {
         if !plan.reach.network.is_shared() {
             outside::bring_loopback_up();
         }
@@ -178,23 +182,23 @@ fn limit(limits: &Limits, counts_processes: bool) -> SetupResult<()> {
 
 /// Starts the command.
 fn start(
-    kind: Kind,
+    kind: SandboxKind,
     plan: &SandboxPlan,
     (stdin, ended): (Option<OwnedFd>, UnixStream),
-    link: &mut Link,
-) -> SetupResult<Family> {
+    link: &mut ReportChannel,
+) -> SetupResult<ProcessTree> {
     let proxy = match &plan.reach.network {
         Network::Hosts(_) if kind.has_namespace() => Some(offer_proxy(link)?),
         _ => None,
     };
-    let temporary = (kind == Kind::Landlock).then(TemporaryFolder::new).transpose();
+    let temporary = (kind == SandboxKind::Landlock).then(TemporaryFolder::new).transpose();
     let temporary = with_context(temporary, "cannot make a folder for temporary files")?;
     let main = start_command(kind, plan, (temporary.as_ref(), proxy), stdin)?;
     with_context(link.send(&Report::Started, None), "cannot reach the call")?;
     // The kernel counts processes by user and namespace, but never those of root.
     let is_bounded = kind.has_namespace() && !rustix::process::geteuid().is_root();
     let counted_max = usize::try_from(plan.limits.processes).ok().filter(|most| *most > 0 && !is_bounded);
-    Ok(Family {
+    Ok(ProcessTree {
         main,
         ended,
         result: None,
@@ -207,7 +211,7 @@ fn start(
 }
 
 /// Sends the call a listening socket for the proxy; returns its port on the loopback device.
-fn offer_proxy(link: &mut Link) -> SetupResult<u16> {
+fn offer_proxy(link: &mut ReportChannel) -> SetupResult<u16> {
     let what = "cannot offer a proxy";
     let listener = with_context(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)), what)?;
     let port = with_context(listener.local_addr(), what)?.port();
@@ -217,7 +221,7 @@ fn offer_proxy(link: &mut Link) -> SetupResult<u16> {
 
 /// Starts the command; returns its process.
 fn start_command(
-    kind: Kind,
+    kind: SandboxKind,
     plan: &SandboxPlan,
     (temporary, proxy): (Option<&TemporaryFolder>, Option<u16>),
     stdin: Option<OwnedFd>,
@@ -228,7 +232,7 @@ fn start_command(
         None => plan.command()?,
     };
     // Seatbelt leaves `/tmp` where it is, and closed.
-    let folder = plan.reach.temporary.as_ref().filter(|_| kind == Kind::Seatbelt);
+    let folder = plan.reach.temporary.as_ref().filter(|_| kind == SandboxKind::Seatbelt);
     command.envs(folder.map(|folder| (environment::TEMPORARY, folder)));
     command.envs(proxy.into_iter().flat_map(|port| environment::of_proxy(port, &plan.environment)));
     let what = "cannot start the command";
@@ -240,7 +244,7 @@ fn start_command(
 }
 
 /// The command and all its descendants.
-struct Family {
+struct ProcessTree {
     /// Process of the command.
     main: u32,
     /// Becomes readable when a process has ended.
@@ -261,7 +265,7 @@ struct Family {
 
 /// Progress of the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum EndPhase {
     /// The command runs.
     Running,
     /// All processes got TERM, and have time until the given moment.
@@ -270,7 +274,7 @@ enum Phase {
     Killing(Instant),
 }
 
-impl Phase {
+impl EndPhase {
     /// Returns the phase in which all processes are killed; keeps its start if it has begun.
     fn killing(self) -> Self {
         match self {
@@ -280,20 +284,20 @@ impl Phase {
     }
 }
 
-impl Family {
+impl ProcessTree {
     /// Waits until all processes have ended, and reports how the command ended.
-    fn keep(&mut self, link: &mut Link) -> SetupResult<()> {
-        let mut phase = Phase::Running;
+    fn keep(&mut self, link: &mut ReportChannel) -> SetupResult<()> {
+        let mut phase = EndPhase::Running;
         while self.take_in() {
             phase = self.advance(phase);
-            if matches!(phase, Phase::Killing(until) if Instant::now() > until) {
+            if matches!(phase, EndPhase::Killing(until) if Instant::now() > until) {
                 break;
             }
             self.wait(link.fd(), phase);
             match link.try_receive::<Order>() {
-                Ok(Some(Order::End)) if phase == Phase::Running => {
+                Ok(Some(Order::End)) if phase == EndPhase::Running => {
                     Self::signal_all(Signal::TERM);
-                    phase = Phase::Ending(Instant::now() + GRACE);
+                    phase = EndPhase::Ending(Instant::now() + GRACE);
                 }
                 Ok(Some(Order::Kill)) => phase = phase.killing(),
                 Ok(None) if !link.is_closed => {}
@@ -306,23 +310,23 @@ impl Family {
     }
 
     /// Moves a phase on as time passes and the command ends.
-    fn advance(&mut self, phase: Phase) -> Phase {
+    fn advance(&mut self, phase: EndPhase) -> EndPhase {
         match phase {
-            Phase::Running if self.has_too_many() => {
+            EndPhase::Running if self.has_too_many() => {
                 self.had_too_many = true;
                 self.advance(phase.killing())
             }
-            Phase::Running if self.result.is_some() => {
+            EndPhase::Running if self.result.is_some() => {
                 self.left_running = u32::try_from(process::descendants(None).len()).unwrap_or(u32::MAX);
                 Self::signal_all(Signal::TERM);
-                Phase::Ending(Instant::now() + LEFT_BEHIND_GRACE)
+                EndPhase::Ending(Instant::now() + LEFT_BEHIND_GRACE)
             }
-            Phase::Ending(until) if Instant::now() >= until => self.advance(phase.killing()),
-            Phase::Killing(_) => {
+            EndPhase::Ending(until) if Instant::now() >= until => self.advance(phase.killing()),
+            EndPhase::Killing(_) => {
                 Self::signal_all(Signal::KILL);
                 phase
             }
-            Phase::Running | Phase::Ending(_) => phase,
+            EndPhase::Running | EndPhase::Ending(_) => phase,
         }
     }
 
@@ -351,13 +355,13 @@ impl Family {
     }
 
     /// Waits until a process has ended, the call sends a message, or the phase has to move on.
-    fn wait(&mut self, link: BorrowedFd<'_>, phase: Phase) {
+    fn wait(&mut self, link: BorrowedFd<'_>, phase: EndPhase) {
         let timeout = match phase {
-            Phase::Running => {
+            EndPhase::Running => {
                 self.counted_max.map(|_| self.next_count.saturating_duration_since(Instant::now()))
             }
-            Phase::Ending(until) => Some(until.saturating_duration_since(Instant::now())),
-            Phase::Killing(_) => Some(KILL_NAP),
+            EndPhase::Ending(until) => Some(until.saturating_duration_since(Instant::now())),
+            EndPhase::Killing(_) => Some(KILL_NAP),
         };
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         let mut fds =
@@ -383,7 +387,7 @@ impl Family {
     }
 
     /// Returns how the command ended, and the resources that all processes used.
-    fn report(&self) -> Ended {
+    fn report(&self) -> CommandEnd {
         let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok();
         let milliseconds = |time: nix::sys::time::TimeVal| {
             let whole = u64::try_from(time.tv_sec()).unwrap_or_default() * 1000;
@@ -391,7 +395,7 @@ impl Family {
         };
         let cpu_ms = usage.map_or(0, |usage| milliseconds(usage.user_time() + usage.system_time()));
         let peak = usage.map_or(0, |usage| u64::try_from(usage.max_rss()).unwrap_or_default());
-        Ended {
+        CommandEnd {
             exit_code: self.result.and_then(WaitStatus::exit_status),
             signal: self.result.and_then(WaitStatus::terminating_signal),
             left_running: self.left_running,

@@ -17,12 +17,12 @@ use landlock::{
 use super::backend::{INTERNAL, SetupResult, part, with_context};
 use super::environment::TEMPORARY;
 use super::outside::Network;
-use super::plan::{Hidden, Reach, SandboxPlan};
+use super::plan::{Access, HiddenPath, SandboxPlan};
 use super::privileges;
 use crate::engine::store::lock::TemporaryFolder;
 use crate::engine::workspace::programs;
 use crate::limits::{HIDDEN_DEPTH_MAX, LANDLOCK_FOLDERS_MAX};
-use crate::platform::process::own_program;
+use crate::platform::process::program_path;
 
 /// Oldest version that will do: it handles truncation and moves between folders.
 const ABI_LEAST: ABI = ABI::V3;
@@ -41,9 +41,10 @@ const PROCESSES: &str = "/proc";
 ///
 /// # Errors
 /// Returns the reason if Landlock does not work, or cannot confine a command to this access.
-pub fn command(reach: &Reach) -> Result<Command, String> {
-    let below =
-        |hidden: &&Hidden| reach.own_folders().any(|folder| Path::new(&hidden.path).starts_with(folder));
+pub fn command(reach: &Access) -> Result<Command, String> {
+    let below = |hidden: &&HiddenPath| {
+        reach.visible_folders().any(|folder| Path::new(&hidden.path).starts_with(folder))
+    };
     let hidden = reach.hidden.iter().find(below).map(|hidden| ("hide", &hidden.path));
     if let Some((verb, path)) = hidden.or(reach.settled.first().map(|path| ("protect", path))) {
         return Err(format!("Landlock cannot {verb} {} in a folder that is writable", path.display()));
@@ -52,7 +53,7 @@ pub fn command(reach: &Reach) -> Result<Command, String> {
         return Err("Landlock cannot limit the network to a list of hosts".to_owned());
     }
     with_context(ruleset(reach.network.is_shared()), "Landlock does not work here")?;
-    Ok(part(own_program(), "landlock"))
+    Ok(part(program_path(), "landlock"))
 }
 
 /// Returns the process that restricts itself and then becomes the command of a plan.
@@ -68,7 +69,7 @@ pub fn restricted(plan: &SandboxPlan, temporary: &TemporaryFolder) -> SetupResul
     let task = with_context(serde_json::to_vec(&task), "the plan cannot be handed on")?;
     let file = temporary.0.join(TASK_FILE);
     with_context(std::fs::write(&file, task), "the plan cannot be handed on")?;
-    let mut command = Command::new(own_program());
+    let mut command = Command::new(program_path());
     command.args([INTERNAL, "restricted"]).env_clear().env(TASK, file);
     Ok(command)
 }
@@ -106,10 +107,10 @@ fn ruleset(network: bool) -> Result<RulesetCreated, landlock::RulesetError> {
 }
 
 /// Restricts this process and its descendants.
-fn restrict(reach: &Reach) -> SetupResult<()> {
+fn restrict(reach: &Access) -> SetupResult<()> {
     let mut rules = with_context(ruleset(reach.network.is_shared()), "Landlock does not work here")?;
     let (read, all) = (AccessFs::from_read(ABI_MOST), AccessFs::from_all(ABI_MOST));
-    for folder in reach.own_folders() {
+    for folder in reach.visible_folders() {
         rules = allow(rules, &folder, if reach.is_read_only(&folder) { read } else { all })?;
     }
     if let Some(folder) = &reach.temporary {
@@ -144,7 +145,7 @@ fn allow(rules: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Setu
 /// Returns the executable of lbx itself, which probes a backend.
 #[expect(clippy::disallowed_methods, reason = "this program, by its link in /proc")]
 fn program() -> Option<PathBuf> {
-    std::fs::canonicalize(own_program()).ok()
+    std::fs::canonicalize(program_path()).ok()
 }
 
 /// Returns paths that together cover the shown paths without the hidden ones: a folder above a hidden path is replaced

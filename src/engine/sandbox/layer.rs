@@ -28,11 +28,11 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::layer_folders::{
-    Folders, HAS_COPIES, LOCK, RECORD, SPARE, SPARE_LOCK, SPARE_MARK, UPPER, WORK, is_unused, lock_name,
-    make_folders, name_outside, not_on_overlay, not_possible, open_upper, prune, remove, take_spare,
+    HAS_COPIES, LOCK, LayerFolders, RECORD, SPARE, SPARE_LOCK, SPARE_MARK, UPPER, WORK, is_unused, lock_name,
+    make_folders, name_outside, no_layer_error, not_on_overlay, open_upper, prune, remove, take_spare,
     take_spare_lock,
 };
-use super::overlay::{self, Difference};
+use super::overlay::{self, LayerDifference};
 use super::plan::Layer;
 use crate::control::seconds_now;
 use crate::engine::journal::{self, LAYER_MARK, OPEN_FOLDER};
@@ -42,7 +42,7 @@ use crate::engine::store::{trash, version_of, written_by_newer};
 use crate::engine::workspace::fs::{self, rename_new};
 use crate::engine::workspace::metadata::{self, make_alike};
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::survey::{Moment, changed_at};
+use crate::engine::workspace::survey::{ChangeTime, changed_at};
 use crate::engine::workspace::sync::is_on_overlay;
 use crate::engine::workspace::{Workspace, removal};
 use crate::error::{Error, ErrorKind};
@@ -84,7 +84,7 @@ pub struct LayerRecord {
     pub started: u64,
     /// Start of the command by the clock of the workspace's file system, or the last time that the caller was shown the
     /// conflicts. Later changes are made by others.
-    pub began: Moment,
+    pub began: ChangeTime,
     /// Permission bits of the workspace's root in the layer at that time.
     pub root_mode: Option<u32>,
     /// Newest snapshot at that time, if known.
@@ -117,7 +117,7 @@ pub struct LayerConflict {
 
 /// A part of a layer in the trash, from which a change moves it to its place.
 #[derive(Debug, Serialize, Deserialize)]
-struct TakenEntry {
+struct TrashedEntry {
     /// The trash entry.
     id: String,
     /// Path in the layer; `None` for an old file that the trash does not keep.
@@ -162,7 +162,7 @@ impl LayerFolder {
     pub fn make(workspace: &Workspace, state: State, record: LayerRecord) -> Result<Self, Error> {
         let layers = state.folder(FOLDER)?;
         let name = unique_name(PREFIX);
-        let shown = state.shown(&format!("{FOLDER}/{name}"));
+        let shown = state.display(&format!("{FOLDER}/{name}"));
         let io = |errno: Errno| Error::io("make", shown.clone(), errno);
         take_spare_lock(&state, &layers, &name);
         // Another call may take the new file for the lock of a dead layer, and remove it.
@@ -212,7 +212,7 @@ impl LayerFolder {
         };
         let record = read_record(folder.as_fd(), name)?.ok_or_else(missing)?;
         let (upper, outside) = open_upper(layers.as_fd(), folder.as_fd(), name).ok_or_else(missing)?;
-        let folders = Folders { folder, upper, outside };
+        let folders = LayerFolders { folder, upper, outside };
         let mut layer = Self::held((state, lock), layers, name.to_owned(), folders, record);
         layer.is_kept = true;
         layer.return_taken();
@@ -224,7 +224,7 @@ impl LayerFolder {
         (state, lock): (State, Lock),
         layers: Arc<OwnedFd>,
         name: String,
-        Folders { folder, upper, outside }: Folders,
+        LayerFolders { folder, upper, outside }: LayerFolders,
         record: LayerRecord,
     ) -> Self {
         let (known, is_kept, is_spare, marks) = (BTreeSet::new(), false, false, None);
@@ -233,14 +233,15 @@ impl LayerFolder {
     }
 
     /// Returns the difference of the root itself, if the command changed its mode or gave it an access list.
-    pub fn root_difference(&self, workspace: &Workspace) -> Option<Difference> {
+    pub fn root_difference(&self, workspace: &Workspace) -> Option<LayerDifference> {
         let mut upper = overlay::enter_root(&self.upper).ok()?;
         let lower = rustix::fs::fstat(workspace.root_fd()).ok()?;
         let is_changed = self.record.root_mode.is_some_and(|mode| mode != fs::mode_of(&upper));
         let given = upper.st_mode;
         // No attributes are read through the root as the workspace holds it.
         let root = fs::open_at(workspace.root_fd(), OsStr::new("."), fs::FOLDER);
-        let attributes = [root.map(metadata::own).unwrap_or_default(), metadata::own(&self.upper)];
+        let attributes =
+            [root.map(metadata::user_attributes).unwrap_or_default(), metadata::user_attributes(&self.upper)];
         overlay::set_group(&lower, &mut upper, &attributes);
         // The layer's root belongs to this account, whoever owns that of the workspace. And nobody could undo a mode that
         // locks its owner out of the workspace.
@@ -250,7 +251,7 @@ impl LayerFolder {
         }
         let has_other_attributes = upper.st_mode != given;
         let path = WorkspacePath::root();
-        is_changed.then_some(Difference {
+        is_changed.then_some(LayerDifference {
             path,
             lower: Some(lower),
             upper: Some(upper),
@@ -287,8 +288,8 @@ impl LayerFolder {
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn moment(&self) -> Result<Moment, Error> {
-        let passed = pass_a_moment(&self.folder);
+    pub fn moment(&self) -> Result<ChangeTime, Error> {
+        let passed = wait_for_clock_tick(&self.folder);
         passed.map(|(moment, _)| moment).map_err(|errno| Error::io("touch", self.name.clone(), errno))
     }
 
@@ -296,7 +297,7 @@ impl LayerFolder {
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn note_shown(&mut self, moment: Moment) -> Result<(), Error> {
+    pub fn note_shown(&mut self, moment: ChangeTime) -> Result<(), Error> {
         self.record.began = moment;
         self.write_record()
     }
@@ -377,13 +378,13 @@ impl LayerFolder {
     /// # Errors
     /// Returns the OS error.
     pub fn note_taken(&self, id: &str, path: Option<&WorkspacePath>) -> Result<(), Error> {
-        let taken = TakenEntry { id: id.to_owned(), path: path.cloned() };
+        let taken = TrashedEntry { id: id.to_owned(), path: path.cloned() };
         let mut line = serde_json::to_vec(&taken).map_err(|error| Error::internal(error.to_string()))?;
         line.push(b'\n');
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.folder, TAKEN, flags, Mode::from_raw_mode(0o600));
         let appended = file.map_err(Into::into).and_then(|file| fs::write_all(&file.into(), &line));
-        appended.map_err(|source| Error::io("write", self.state.shown(FOLDER), source))
+        appended.map_err(|source| Error::io("write", self.state.display(FOLDER), source))
     }
 
     /// Fails if the file system lacks the attributes that a layer needs.
@@ -394,7 +395,7 @@ impl LayerFolder {
             if self.is_in_memory() {
                 return not_on_overlay(&format!("{} {reason}, as before Linux 6.6", overlay::MEMORY));
             }
-            not_possible(&format!("the file system of the workspace {reason}"))
+            no_layer_error(&format!("the file system of the workspace {reason}"))
         })
     }
 
@@ -477,9 +478,9 @@ pub fn take_dead(state: &State, name: &str) -> Result<Option<KeptLayer>, Error> 
 ///
 /// # Errors
 /// Returns the OS error.
-pub fn pass_a_moment(folder: &OwnedFd) -> Result<(Moment, bool), Errno> {
+pub fn wait_for_clock_tick(folder: &OwnedFd) -> Result<(ChangeTime, bool), Errno> {
     let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
-    let touch = || -> Result<Moment, Errno> {
+    let touch = || -> Result<ChangeTime, Errno> {
         rustix::fs::futimens(folder, &Timestamps { last_access: now, last_modification: now })?;
         Ok(changed_at(&rustix::fs::fstat(folder)?))
     };
@@ -510,9 +511,9 @@ pub struct KeptLayer {
 ///
 /// # Errors
 /// Returns the OS error.
-pub fn kept(state: &State) -> Result<Vec<KeptLayer>, Error> {
+pub fn kept_layers(state: &State) -> Result<Vec<KeptLayer>, Error> {
     let Some(layers) = state.find_folder(FOLDER)? else { return Ok(Vec::new()) };
-    let names = fs::names_in(&layers).map_err(|errno| Error::io("list", state.shown(FOLDER), errno))?;
+    let names = fs::names_in(&layers).map_err(|errno| Error::io("list", state.display(FOLDER), errno))?;
     let mut names: Vec<&str> = names
         .iter()
         .filter_map(|name| name.to_str())
@@ -534,7 +535,7 @@ fn kept_layer(state: &State, layers: BorrowedFd<'_>, name: &str) -> Option<KeptL
     let record = folder.as_ref().and_then(|folder| read_record(folder.as_fd(), name).ok()?);
     let is_applied = |record: &LayerRecord| {
         record.change.as_ref().is_some_and(|change| {
-            let entry = journal::done_entry(state, &change.session, change.seq).ok().flatten();
+            let entry = journal::history_entry(state, &change.session, change.seq).ok().flatten();
             entry.is_some_and(|entry| entry.id == change.id)
         })
     };
@@ -570,7 +571,7 @@ fn return_taken(state: &State, folder: BorrowedFd<'_>, upper: Option<BorrowedFd<
         entry.is_some_and(|entry| fs::stat_at(entry.as_fd(), OsStr::new(trash::DESCRIPTION)).is_ok())
     };
     let taken = list.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
-    for TakenEntry { id, path } in taken.filter(|taken: &TakenEntry| !is_described(&taken.id)) {
+    for TrashedEntry { id, path } in taken.filter(|taken: &TrashedEntry| !is_described(&taken.id)) {
         if let Some((path, upper)) = path.zip(upper) {
             move_back(state, &id, &path, upper);
         }

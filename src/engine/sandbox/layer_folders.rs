@@ -37,7 +37,7 @@ pub(super) const LOCK: &str = ".lock";
 pub(super) const OWN_MODE: u32 = 0o700;
 
 /// The folders of a layer.
-pub(super) struct Folders {
+pub(super) struct LayerFolders {
     /// Its own folder.
     pub folder: OwnedFd,
     /// Folder that takes the changes.
@@ -47,15 +47,15 @@ pub(super) struct Folders {
 }
 
 /// Makes the folders of a layer.
-pub(super) fn make_folders(layers: &OwnedFd, name: &str, shown: &str) -> Result<Folders, Error> {
+pub(super) fn make_folders(layers: &OwnedFd, name: &str, shown: &str) -> Result<LayerFolders, Error> {
     let io = |errno: Errno| Error::io("make", shown.to_owned(), errno);
     let folder = new_folder(layers.as_fd(), name).map_err(io)?;
-    let made = is_on_overlay(layers.as_fd()).then(|| made_outside(name)).transpose()?;
+    let made = is_on_overlay(layers.as_fd()).then(|| create_outside(name)).transpose()?;
     let (made, outside) = made.unzip();
     let holder = made.as_ref().unwrap_or(&folder);
     let upper = new_folder(holder.as_fd(), UPPER).map_err(io)?;
     new_folder(holder.as_fd(), WORK).map_err(io)?;
-    Ok(Folders { folder, upper, outside })
+    Ok(LayerFolders { folder, upper, outside })
 }
 
 /// Moves the lock of the spare layer, if there is one, to the place of the lock of a new layer.
@@ -66,7 +66,7 @@ pub(super) fn take_spare_lock(state: &State, layers: &OwnedFd, name: &str) {
 }
 
 /// Makes the spare layer the one of that name. Removes it if anything is in its folders.
-pub(super) fn take_spare(state: &State, layers: &OwnedFd, name: &str) -> Option<Folders> {
+pub(super) fn take_spare(state: &State, layers: &OwnedFd, name: &str) -> Option<LayerFolders> {
     if is_on_overlay(layers.as_fd()) {
         return None;
     }
@@ -79,7 +79,7 @@ pub(super) fn take_spare(state: &State, layers: &OwnedFd, name: &str) -> Option<
         let is_part =
             |name: &OsString| [UPPER, WORK].iter().any(|part| name == part) || is_kept_file(&folder, name);
         let is_whole = fs::names_in(&folder).is_ok_and(|names| names.iter().all(is_part));
-        (is_whole && is_unused(&upper) && is_unused(&work)).then_some(Folders {
+        (is_whole && is_unused(&upper) && is_unused(&work)).then_some(LayerFolders {
             folder,
             upper,
             outside: None,
@@ -169,7 +169,7 @@ pub(super) fn new_folder(parent: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, 
 }
 
 /// Creates the folder that holds a layer outside the file system of the workspace; also returns the folder that it is in.
-fn made_outside(name: &str) -> Result<(OwnedFd, PathBuf), Error> {
+fn create_outside(name: &str) -> Result<(OwnedFd, PathBuf), Error> {
     let (outside, path) = overlay::open_outside().map_err(|reason| not_on_overlay(&reason))?;
     let made = new_folder(outside.as_fd(), &name_outside(name))
         .map_err(|errno| not_on_overlay(&format!("no folder can be made in {} ({errno})", path.display())))?;
@@ -182,13 +182,13 @@ pub(super) fn name_outside(name: &str) -> String {
 }
 
 /// Returns the error of a transaction that cannot get a layer.
-pub fn not_possible(reason: &str) -> Error {
+pub fn no_layer_error(reason: &str) -> Error {
     Error::invalid(format!("a transaction is not possible here: {reason}"))
         .suggest("Run the command without transaction, on_failure and dry_run: its changes are recorded and can be undone, but for large files that git ignores.")
 }
 
 /// Returns the error if the workspace is on an overlay file system, and no memory can hold a layer either.
 pub(super) fn not_on_overlay(reason: &str) -> Error {
-    not_possible(&format!("the workspace is on an overlay file system, which cannot hold a layer, and {reason}"))
+    no_layer_error(&format!("the workspace is on an overlay file system, which cannot hold a layer, and {reason}"))
         .suggest("Put the workspace on a volume of the container (docker run -v DIR:DIR), or run the command without transaction, on_failure and dry_run: its changes are recorded and can be undone, but for large files that git ignores.")
 }

@@ -31,7 +31,7 @@ pub(super) fn mount(root: &Path, layer: &Layer, points: &MountPoints) -> SetupRe
 /// # Errors
 /// Returns the reason.
 pub(super) fn mount_over(root: &Path, layer: &Layer) -> SetupResult<OwnedFd> {
-    let folders = Folders {
+    let folders = OverlayFolders {
         lower: vec![open_place(root)?],
         upper: open_place(Path::new(&layer.upper))?,
         work: open_place(Path::new(&layer.work))?,
@@ -54,7 +54,7 @@ pub(super) fn mount_fork(place: &ForkPlace) -> SetupResult<OwnedFd> {
     if let Some(inner) = inner_mount(root, &mount_points()?) {
         return Err(format!("{} is a mount point, which a fork does not cover", inner.display()));
     }
-    let folders = Folders {
+    let folders = OverlayFolders {
         lower: vec![open_place(Path::new(&place.lower))?, open_place(root)?],
         upper: open_place(Path::new(&place.upper))?,
         work: open_place(Path::new(&place.work))?,
@@ -67,7 +67,7 @@ pub(super) fn mount_fork(place: &ForkPlace) -> SetupResult<OwnedFd> {
 const CLOSED: [&str; 4] = ["work", "work/incompat", "work/incompat/volatile", "work/incompat/volatile/dirty"];
 
 /// The folders of an overlayfs.
-struct Folders {
+struct OverlayFolders {
     /// Folders to read, topmost first.
     lower: Vec<OwnedFd>,
     /// Folder that takes the changes.
@@ -118,7 +118,7 @@ fn open_place(folder: &Path) -> SetupResult<OwnedFd> {
 }
 
 /// Creates the file system of these folders; the list of mounts shows `source`.
-fn create(folders: &Folders, source: &str, flags: &[&str]) -> SetupResult<OwnedFd> {
+fn create(folders: &OverlayFolders, source: &str, flags: &[&str]) -> SetupResult<OwnedFd> {
     let what = "overlayfs cannot be mounted in a user namespace here";
     let context = with_context(rustix::mount::fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC), what)?;
     with_context(rustix::mount::fsconfig_set_string(&context, "source", source), what)?;

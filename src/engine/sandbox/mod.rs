@@ -53,15 +53,15 @@ use std::io::Write as _;
 #[cfg(target_os = "linux")]
 use backend::NAMESPACES;
 pub use backend::{Backend, LANDLOCK, NONE};
-use backend::{INTERNAL, Start, part};
+use backend::{INTERNAL, StartProcess, part};
 use capture::Capture;
 #[cfg(not(target_os = "linux"))]
 pub use elsewhere::{control_group, folder_watch};
 #[cfg(not(target_os = "linux"))]
 use elsewhere::{landlock, namespaces, privileges};
-use plan::{Limits, Reach, SandboxPlan};
+use plan::{Access, Limits, SandboxPlan};
 
-use crate::platform::process::own_program;
+use crate::platform::process::program_path;
 
 /// Exit status of a first process that could not report why it failed.
 const FAILED: u8 = 125;
@@ -73,14 +73,14 @@ pub static BACKENDS: &[Backend] = &[
         name: NAMESPACES,
         about: "Linux namespaces, made by lbx itself: outside the workspace only programs and toolchains, read-only; no other processes, no network",
         gaps: &[],
-        start: Start::Early,
+        start: StartProcess::Early,
     },
     #[cfg(target_os = "linux")]
     Backend {
         name: "bubblewrap",
         about: "the same by the program bwrap, where it is installed",
         gaps: &[],
-        start: Start::Planned(namespaces::bubblewrap),
+        start: StartProcess::Planned(namespaces::bubblewrap),
     },
     #[cfg(target_os = "linux")]
     Backend {
@@ -93,7 +93,7 @@ pub static BACKENDS: &[Backend] = &[
             "sockets of other programs can be reached, such as those of containers and of the desktop; FIFOs only in the workspace",
             "before Landlock 6 (Linux 6.12) other processes of the user can get signals",
         ],
-        start: Start::Planned(landlock::command),
+        start: StartProcess::Planned(landlock::command),
     },
     #[cfg(target_os = "macos")]
     Backend {
@@ -103,36 +103,36 @@ pub static BACKENDS: &[Backend] = &[
             "names, sizes and times of files outside can be seen",
             "a process that the command detaches can outlive it",
         ],
-        start: Start::Planned(seatbelt::command),
+        start: StartProcess::Planned(seatbelt::command),
     },
     // It only ends every process with the command.
     Backend {
         name: NONE,
         about: "no confinement: the command can do whatever its user can; only by the user's own policy",
         gaps: &[],
-        start: Start::Planned(|_| Ok(part(own_program(), "unconfined"))),
+        start: StartProcess::Planned(|_| Ok(part(program_path(), "unconfined"))),
     },
 ];
 
 /// Returns the reason why a backend does not work here; `None` if it works. It runs lbx itself for the test, since no
 /// other program need exist.
-pub fn probe(backend: &'static Backend, reach: Reach) -> Option<String> {
+pub fn probe(backend: &'static Backend, reach: Access) -> Option<String> {
     let plan = SandboxPlan {
-        program: [own_program(), "--version"].map(OsString::from).into(),
+        program: [program_path(), "--version"].map(OsString::from).into(),
         workdir: reach.root.clone(),
         environment: vec![(OsString::from("PATH"), OsString::from(environment::PATH_DEFAULT))],
         reach,
         limits: Limits { memory_bytes: 0, processes: 0, file_bytes: 0 },
     };
-    let bounds = run::Bounds::probe();
+    let bounds = run::RunBounds::probe();
     let mut none = || Err(String::new());
     let mut output = Capture::new(0, 0, &mut none, &bounds.control);
     let probed = run::run(backend, &plan, None, &bounds, (None, &mut output, &mut |_| {}));
     match probed {
-        Ok((run::Ran { ended, .. }, _)) if ended.exit_code == Some(0) => None,
+        Ok((run::CommandRun { ended, .. }, _)) if ended.exit_code == Some(0) => None,
         Ok(_) => Some("a command that should succeed failed in it".to_owned()),
-        Err(run::Failure::Backend(reason)) => Some(reason),
-        Err(run::Failure::Call(error)) => Some(error.message().to_owned()),
+        Err(run::RunFailure::Backend(reason)) => Some(reason),
+        Err(run::RunFailure::Call(error)) => Some(error.message().to_owned()),
     }
 }
 
@@ -153,12 +153,12 @@ pub fn run_internal(arguments: &[OsString]) -> Option<u8> {
     let ran = match part.to_str() {
         #[cfg(target_os = "linux")]
         Some("namespaces") => namespaces::run(),
-        Some("prepared") => init::run(init::Kind::Prepared),
-        Some("landlock") => init::run(init::Kind::Landlock),
+        Some("prepared") => init::run(init::SandboxKind::Prepared),
+        Some("landlock") => init::run(init::SandboxKind::Landlock),
         #[cfg(target_os = "linux")]
         Some("restricted") => landlock::run(),
-        Some("seatbelt") => init::run(init::Kind::Seatbelt),
-        Some("unconfined") => init::run(init::Kind::Unconfined),
+        Some("seatbelt") => init::run(init::SandboxKind::Seatbelt),
+        Some("unconfined") => init::run(init::SandboxKind::Unconfined),
         _ => Err("no part of a sandbox has this name".to_owned()),
     };
     Some(ran.map_or_else(

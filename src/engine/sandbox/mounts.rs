@@ -17,11 +17,11 @@ use rustix::mount::{
 };
 
 use super::backend::{SetupResult, with_context};
-use super::caches::{PROGRAMS, View};
+use super::caches::{CacheView, PROGRAMS};
 use super::layer_folders::{UPPER, WORK};
 use super::layer_mount::{self, MountPoints, mount_points};
 use super::outside::Network;
-use super::plan::{Hidden, Layer, Reach};
+use super::plan::{Access, HiddenPath, Layer};
 use crate::engine::workspace::fs::{create_at, is_folder, open_at, read_at, write_all};
 use crate::platform;
 
@@ -67,13 +67,13 @@ pub type ProcMount = Option<OwnedFd>;
 ///
 /// # Errors
 /// Returns the step that failed; no command may run then.
-pub fn confine(reach: &Reach, take_proc: &mut dyn FnMut() -> SetupResult<ProcMount>) -> SetupResult<()> {
+pub fn confine(reach: &Access, take_proc: &mut dyn FnMut() -> SetupResult<ProcMount>) -> SetupResult<()> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     with_context(rustix::mount::mount_change("/", private), "cannot part the mounts")?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let descriptors = rustix::fs::open(DESCRIPTORS, flags, Mode::empty());
     let descriptors = with_context(descriptors, "cannot open the folder of its descriptors")?;
-    let trees = Trees::take(reach, take_proc)?;
+    let trees = HostMounts::attach_trees(reach, take_proc)?;
     enter_empty_root(Path::new(&reach.root))?;
     // The command's /proc does not show this process, see `path_of`.
     with_context(rustix::process::fchdir(&descriptors), "cannot enter the folder of its descriptors")?;
@@ -82,11 +82,11 @@ pub fn confine(reach: &Reach, take_proc: &mut dyn FnMut() -> SetupResult<ProcMou
     for path in &reach.settled {
         make_read_only(&path_of(&mount_in_place(Path::new(path))?))?;
     }
-    let is_below = |hidden: &&Hidden| !reach.is_above_own(Path::new(&hidden.path));
+    let is_below = |hidden: &&HiddenPath| !reach.is_above_own(Path::new(&hidden.path));
     reach.hidden.iter().filter(is_below).try_for_each(hide)?;
     let root =
         with_context(rustix::fs::open(&reach.root, flags, Mode::empty()), "cannot open the workspace")?;
-    reach.channels()?.into_iter().try_for_each(|path| hide(&Hidden { path, is_folder: false }))?;
+    reach.channels()?.into_iter().try_for_each(|path| hide(&HiddenPath { path, is_folder: false }))?;
     for path in reach.folders_above_protected()? {
         bind_onto_itself(&root, path.as_os_str())?;
     }
@@ -101,27 +101,30 @@ pub fn confine(reach: &Reach, take_proc: &mut dyn FnMut() -> SetupResult<ProcMou
 }
 
 /// Trees with their mount points.
-type Placed = Vec<(PathBuf, OwnedFd)>;
+type MountedTrees = Vec<(PathBuf, OwnedFd)>;
 
 /// Trees of the host's mounts that a command keeps, in the order in which they are mounted.
-struct Trees {
+struct HostMounts {
     /// `/proc`.
     proc: OwnedFd,
     /// Its devices.
-    devices: Placed,
+    devices: MountedTrees,
     /// Shared folders for temporary files.
-    temporary: Placed,
+    temporary: MountedTrees,
     /// Paths outside that it sees.
-    shown: Placed,
+    shown: MountedTrees,
     /// Its views of caches, and the programs in them.
-    caches: Placed,
+    caches: MountedTrees,
     /// The workspace, and other folders that it writes.
-    own: Placed,
+    own: MountedTrees,
 }
 
-impl Trees {
+impl HostMounts {
     /// Takes the trees. Also makes the mounts read-only that the read-only trees come from.
-    fn take(reach: &Reach, take_proc: &mut dyn FnMut() -> SetupResult<ProcMount>) -> SetupResult<Self> {
+    fn attach_trees(
+        reach: &Access,
+        take_proc: &mut dyn FnMut() -> SetupResult<ProcMount>,
+    ) -> SetupResult<Self> {
         let placed = |path: &Path| Ok((path.to_owned(), tree(path)?));
         let points = mount_points()?;
         let writable = reach.writable_folders().map(|path| match &reach.layer {
@@ -130,13 +133,14 @@ impl Trees {
             }
             _ => placed(&path),
         });
-        let mut own = writable.collect::<SetupResult<Placed>>()?;
+        let mut own = writable.collect::<SetupResult<MountedTrees>>()?;
         let devices = DEVICES.map(|name| Path::new("/dev").join(name));
         let devices = devices.iter().filter_map(|path| placed(path).ok()).collect();
         let shared = reach.temporary.iter().flat_map(|folder| TEMPORARY.map(|path| (path, folder)));
         let shared = shared.map(|(path, folder)| Ok((path.into(), tree(Path::new(folder))?)));
         let temporary = shared.collect::<SetupResult<_>>()?;
-        let mut caches: Placed = reach.caches.iter().flat_map(|view| cache(view, &reach.network)).collect();
+        let mut caches: MountedTrees =
+            reach.caches.iter().flat_map(|view| cache(view, &reach.network)).collect();
         let kept: Vec<&Path> = reach.outside.shown.iter().map(Path::new).collect();
         let root = reach.read_only.then(|| Path::new(&reach.root));
         let proc = take_proc()?;
@@ -156,8 +160,8 @@ impl Trees {
     }
 
     /// Mounts the trees in an empty root.
-    fn attach(self, reach: &Reach) -> SetupResult<()> {
-        let attach_all = |placed: Placed| placed.iter().try_for_each(|(path, tree)| attach(tree, path));
+    fn attach(self, reach: &Access) -> SetupResult<()> {
+        let attach_all = |placed: MountedTrees| placed.iter().try_for_each(|(path, tree)| attach(tree, path));
         make_folder(Path::new(PROC))?;
         attach(&self.proc, Path::new(PROC))?;
         make_folder(Path::new("/dev"))?;
@@ -194,7 +198,7 @@ impl Trees {
 
 /// Takes the view of a cache, with its mount points: a layer over the user's cache, or folders that replace it.
 #[expect(clippy::disallowed_methods, reason = "folders of the session, in lbx's own state")]
-fn cache(view: &View, network: &Network) -> Vec<(PathBuf, OwnedFd)> {
+fn cache(view: &CacheView, network: &Network) -> Vec<(PathBuf, OwnedFd)> {
     let own = Path::new(&view.own);
     let layer = Layer { upper: own.join(UPPER).into(), work: own.join(WORK).into() };
     let layered = view.exists.then(|| layer_mount::mount_over(Path::new(&view.place), &layer).ok()).flatten();
@@ -209,7 +213,7 @@ fn cache(view: &View, network: &Network) -> Vec<(PathBuf, OwnedFd)> {
 }
 
 /// Takes the folder with the programs of a toolchain, which its view does not replace.
-fn programs(view: &View) -> Option<(PathBuf, OwnedFd)> {
+fn programs(view: &CacheView) -> Option<(PathBuf, OwnedFd)> {
     let place = view.has_programs.then(|| Path::new(&view.place).join(PROGRAMS))?;
     let taken = tree(&place).ok()?;
     Some((place, taken))
@@ -247,7 +251,7 @@ fn tree(path: &Path) -> SetupResult<OwnedFd> {
 fn attach(tree: &OwnedFd, path: &Path) -> SetupResult<()> {
     let what = || format!("cannot put {} in its place", path.display());
     let is_folder = rustix::fs::fstat(tree).is_ok_and(|stat| is_folder(&stat));
-    let made = made_in_folder(path, || {
+    let made = create_in_folder(path, || {
         if is_folder {
             rustix::fs::mkdir(path, FOLDER_MODE.into())
         } else {
@@ -272,7 +276,7 @@ fn make_folder(path: &Path) -> SetupResult<()> {
 }
 
 /// Creates something at a path by `make`, and the folders above it if they are missing.
-fn made_in_folder(path: &Path, make: impl Fn() -> Result<(), Errno>) -> SetupResult<Result<(), Errno>> {
+fn create_in_folder(path: &Path, make: impl Fn() -> Result<(), Errno>) -> SetupResult<Result<(), Errno>> {
     match (make(), path.parent()) {
         (Err(Errno::NOENT), Some(folder)) => {
             make_folder(folder)?;
@@ -285,7 +289,7 @@ fn made_in_folder(path: &Path, make: impl Fn() -> Result<(), Errno>) -> SetupRes
 /// Creates a link, unless its name is taken.
 fn make_link(link: &Path, target: &OsStr) -> SetupResult<()> {
     let make = || rustix::fs::symlink(target, link);
-    match made_in_folder(link, make)? {
+    match create_in_folder(link, make)? {
         Err(errno) if errno != Errno::EXIST => Err(format!("cannot make {}: {errno}", link.display())),
         _ => Ok(()),
     }
@@ -413,7 +417,7 @@ fn make_dev() -> SetupResult<()> {
     clippy::disallowed_methods,
     reason = "a canonical path in a file system of its own, in which no command runs yet"
 )]
-fn hide(hidden: &Hidden) -> SetupResult<()> {
+fn hide(hidden: &HiddenPath) -> SetupResult<()> {
     let path = Path::new(&hidden.path);
     if fs::symlink_metadata(path).is_err() {
         // A folder above it is hidden, or it was removed.

@@ -29,14 +29,14 @@ use nix::sched::{CloneFlags, setns, unshare};
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 
 use super::backend::{INTERNAL, SetupResult, part, with_context};
-use super::caches::View;
+use super::caches::CacheView;
 use super::mounts::{RUNTIME, STATE_SHOWN, TEMPORARY, TEMPORARY_BYTES};
-use super::outside::{Network, Outside};
-use super::plan::{Hidden, Link, Order, Reach, Report};
+use super::outside::{Network, VisibleDisk};
+use super::plan::{Access, HiddenPath, Order, Report, ReportChannel};
 use super::{init, mounts};
 use crate::engine::workspace::programs;
 use crate::platform::other_cpu::OtherCpus;
-use crate::platform::process::own_program;
+use crate::platform::process::program_path;
 
 /// Variable that lets the command share the host's network.
 const NETWORK: &str = "LBX_SANDBOX_NETWORK";
@@ -47,7 +47,7 @@ const PEER: &str = "LBX_SANDBOX_PEER";
 /// Returns the first process, which can start before the plan is known: it shares the network of the host or of `peer`.
 /// The call gives it its user ids, unless it enters the network of a peer.
 pub fn early_command(network: bool, peer: Option<u32>) -> Command {
-    let mut command = part(own_program(), "namespaces");
+    let mut command = part(program_path(), "namespaces");
     command.envs(peer.map(|peer| (PEER, peer.to_string())));
     if network {
         command.env(NETWORK, "1");
@@ -63,39 +63,39 @@ pub(super) fn run() -> SetupResult<()> {
     let mut link = init::link_on_stdin()?;
     // A new session keeps the user's terminal from the command.
     let _ = rustix::process::setsid();
-    let made = match leave_system(&mut link) {
-        Ok(Side::Second(first, others)) => return init::run_second(first, others, link),
-        Ok(Side::First(second)) => second.run(&mut link),
+    let made = match enter_namespaces_and_fork(&mut link) {
+        Ok(ForkSide::Second(first, others)) => return init::run_second(first, others, link),
+        Ok(ForkSide::First(second)) => second.run(&mut link),
         Err(reason) => Err(reason),
     };
     made.or_else(|reason| with_context(link.send(&Report::Failed(reason), None), "cannot reach the call"))
 }
 
 /// This process after the fork.
-enum Side {
+enum ForkSide {
     /// It is the first process.
     First(SecondProcess),
     /// It is the second one, with its link to the first, and the processors that the first is not on.
-    Second(Link, OtherCpus),
+    Second(ReportChannel, OtherCpus),
 }
 
 /// Enters new namespaces, tells the call so, and forks. The second process gets ready while the call sets the user ids.
-fn leave_system(call: &mut Link) -> SetupResult<Side> {
+fn enter_namespaces_and_fork(call: &mut ReportChannel) -> SetupResult<ForkSide> {
     let what = "cannot start the first process of the sandbox";
     let is_joined = join_peer()?;
-    part_from_system(is_joined)?;
+    enter_namespaces(is_joined)?;
     let report = if is_joined { Report::Joined } else { Report::Unshared };
     with_context(call.send(&report, None), "cannot reach the call")?;
     // A new root becomes that of the second process as well, and its working directory if it was the old root.
     with_context(rustix::process::chdir("/"), what)?;
     let (ours, theirs) = with_context(UnixStream::pair(), what)?;
-    let others = OtherCpus::from_here();
+    let others = OtherCpus::find();
     // This process has one thread, so that nothing is left half-done in its copy.
     match with_context(fork::fork(), what)? {
-        Fork::Child => Ok(Side::Second(Link::new(theirs), others)),
+        Fork::Child => Ok(ForkSide::Second(ReportChannel::new(theirs), others)),
         Fork::Parent(id) => {
             let id = Pid::from_raw(id).ok_or_else(|| what.to_owned())?;
-            Ok(Side::First(SecondProcess { id, link: Link::new(ours), is_mapped: is_joined }))
+            Ok(ForkSide::First(SecondProcess { id, link: ReportChannel::new(ours), is_mapped: is_joined }))
         }
     }
 }
@@ -112,7 +112,7 @@ fn join_peer() -> SetupResult<bool> {
 }
 
 /// Enters new namespaces; from then on, this process dies with the call.
-fn part_from_system(is_joined: bool) -> SetupResult<()> {
+fn enter_namespaces(is_joined: bool) -> SetupResult<()> {
     let mut flags = CloneFlags::CLONE_NEWNS
         | CloneFlags::CLONE_NEWPID
         | CloneFlags::CLONE_NEWIPC
@@ -134,14 +134,14 @@ struct SecondProcess {
     /// Its id.
     id: Pid,
     /// Link to it. At the end of this link, a process without a file system ends.
-    link: Link,
+    link: ReportChannel,
     /// True if both processes have their user ids.
     is_mapped: bool,
 }
 
 impl SecondProcess {
     /// Mounts its file system, hands the call over to it, and waits until the sandbox has ended.
-    fn run(mut self, call: &mut Link) -> SetupResult<()> {
+    fn run(mut self, call: &mut ReportChannel) -> SetupResult<()> {
         let mounted = self.mount(call);
         drop(self.link);
         let ended = rustix::io::retry_on_intr(|| waitpid(Some(self.id), WaitOptions::empty()));
@@ -154,7 +154,7 @@ impl SecondProcess {
     }
 
     /// Mounts its file system, and hands the call over to it.
-    fn mount(&mut self, call: &mut Link) -> SetupResult<()> {
+    fn mount(&mut self, call: &mut ReportChannel) -> SetupResult<()> {
         let what = "cannot reach the first process of the sandbox";
         if !self.is_mapped {
             let Some(Order::Mapped) = with_context(call.receive(), "cannot reach the call")? else {
@@ -238,12 +238,12 @@ const PROC_READ_ONLY: [&str; 3] = ["/proc/sys", "/proc/sysrq-trigger", "/proc/ir
 ///
 /// # Errors
 /// Returns the reason if it is missing, or cannot protect a path.
-pub fn bubblewrap(reach: &Reach) -> Result<Command, String> {
+pub fn bubblewrap(reach: &Access) -> Result<Command, String> {
     let writable: Vec<&Path> = std::iter::once(&reach.root).chain(&reach.writable).map(Path::new).collect();
     let program = programs::find(PROGRAM, &writable)?;
     #[expect(clippy::disallowed_methods, reason = "this program, by its link in /proc")]
     let own =
-        fs::canonicalize(own_program()).map_err(|error| format!("lbx does not find itself: {error}"))?;
+        fs::canonicalize(program_path()).map_err(|error| format!("lbx does not find itself: {error}"))?;
     let root = Path::new(&reach.root);
     let is_link = |path: &&OsString| rustix::fs::readlink(root.join(path), Vec::new()).is_ok();
     if let Some(link) = reach.protected.iter().find(is_link) {
@@ -256,7 +256,7 @@ pub fn bubblewrap(reach: &Reach) -> Result<Command, String> {
 
 /// Returns its arguments, in the order of its mounts.
 #[expect(clippy::disallowed_methods, reason = "folders of the system, by fixed names")]
-fn arguments(reach: &Reach, own: &Path) -> Result<Vec<OsString>, String> {
+fn arguments(reach: &Access, own: &Path) -> Result<Vec<OsString>, String> {
     let mut list = Arguments(Vec::new());
     list.words(&["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--as-pid-1"]);
     list.words(&["--die-with-parent", "--new-session"]);
@@ -275,19 +275,19 @@ fn arguments(reach: &Reach, own: &Path) -> Result<Vec<OsString>, String> {
     list.memory("/dev/shm");
     list.words(&["--remount-ro", "/dev"]);
     list.temporary(reach);
-    list.outside(&reach.outside);
+    list.add_visible_paths(&reach.outside);
     reach.caches.iter().for_each(|view| list.cache(view, &reach.network));
     list.0.extend(["--ro-bind".into(), own.into(), OWN_PLACE.into()]);
-    let (above, others): (Vec<&Hidden>, Vec<&Hidden>) =
+    let (above, others): (Vec<&HiddenPath>, Vec<&HiddenPath>) =
         reach.hidden.iter().partition(|hidden| reach.is_above_own(Path::new(&hidden.path)));
     above.iter().for_each(|hidden| list.paths("--tmpfs", &[&hidden.path]));
-    for folder in reach.own_folders() {
+    for folder in reach.visible_folders() {
         list.bind(if reach.is_read_only(&folder) { "--ro-bind" } else { "--bind" }, &folder);
     }
     reach.pinned.iter().for_each(|path| list.bind("--bind", path));
     reach.settled.iter().for_each(|path| list.bind("--ro-bind", path));
     others.into_iter().for_each(|hidden| list.hide(hidden));
-    reach.channels()?.into_iter().for_each(|path| list.hide(&Hidden { path, is_folder: false }));
+    reach.channels()?.into_iter().for_each(|path| list.hide(&HiddenPath { path, is_folder: false }));
     let above = reach.below_root(reach.folders_above_protected()?);
     above.for_each(|path| list.bind("--bind-try", path));
     reach.below_root(&reach.protected).for_each(|path| list.bind("--ro-bind-try", path));
@@ -322,7 +322,7 @@ impl Arguments {
     }
 
     /// Adds the visible paths outside.
-    fn outside(&mut self, outside: &Outside) {
+    fn add_visible_paths(&mut self, outside: &VisibleDisk) {
         // A folder that bwrap creates as a mount point is closed to other users.
         let shown = outside.shown.iter().map(Path::new);
         let mut folders: BTreeSet<&Path> = shown.filter_map(Path::parent).collect();
@@ -334,7 +334,7 @@ impl Arguments {
 
     /// Adds the folders that replace a cache.
     #[expect(clippy::disallowed_methods, reason = "folders of the session, in lbx's own state")]
-    fn cache(&mut self, view: &View, network: &Network) {
+    fn cache(&mut self, view: &CacheView, network: &Network) {
         for (plain, place) in view.plain(network) {
             // A command also runs without its cache.
             if fs::create_dir_all(&plain).is_ok() {
@@ -344,7 +344,7 @@ impl Arguments {
     }
 
     /// Adds the folders for temporary files.
-    fn temporary(&mut self, reach: &Reach) {
+    fn temporary(&mut self, reach: &Access) {
         for path in TEMPORARY {
             match &reach.temporary {
                 Some(folder) => self.paths("--bind", &[folder.as_os_str(), OsStr::new(path)]),
@@ -359,7 +359,7 @@ impl Arguments {
     }
 
     /// Adds options that make a path appear empty.
-    fn hide(&mut self, hidden: &Hidden) {
+    fn hide(&mut self, hidden: &HiddenPath) {
         if hidden.is_folder {
             self.paths("--tmpfs", &[&hidden.path]);
             self.paths("--remount-ro", &[&hidden.path]);

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use rustix::net::{AddressFamily, SendFlags, SocketType, netlink};
 use serde::{Deserialize, Serialize};
 
-use crate::engine::workspace::path::Follower;
+use crate::engine::workspace::path::LinkFollower;
 
 /// System folders and files.
 const OF_SYSTEM: [&str; 18] = [
@@ -176,7 +176,7 @@ const RUNTIME: (&str, &str) = ("/var/run", "/run");
 
 /// The part of the disk outside the workspace that a command sees.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
-pub struct Outside {
+pub struct VisibleDisk {
     /// Canonical folders and files, sorted, none below another.
     pub shown: Vec<OsString>,
     /// Links that lead to them, each with its target.
@@ -185,10 +185,10 @@ pub struct Outside {
     pub home: Option<OsString>,
 }
 
-impl Outside {
+impl VisibleDisk {
     /// Finds the existing paths of the lists, of the toolchains that the caller's variables name, and of `more`. Skips
     /// paths in the command's `own` folders. The `follower` lists the home and the system settings.
-    pub fn find(home: Option<&Path>, more: &[PathBuf], own: &[&Path], follower: &mut Follower) -> Self {
+    pub fn find(home: Option<&Path>, more: &[PathBuf], own: &[&Path], follower: &mut LinkFollower) -> Self {
         let home = home.and_then(|home| follower.follow(home));
         let mut shown: BTreeSet<PathBuf> = BTreeSet::new();
         home.iter().for_each(|home| drop(follower.list(home)));
@@ -237,9 +237,9 @@ impl Outside {
 
 /// Returns the canonical form of a path that the policy names for commands; `~` is the home folder. Returns `None` if
 /// the path is missing or relative, or the whole disk.
-pub fn named(home: Option<&Path>, path: &str) -> Option<PathBuf> {
+pub fn canonical_of_policy(home: Option<&Path>, path: &str) -> Option<PathBuf> {
     let path = expanded(home, path);
-    let found = path.is_absolute().then(|| Follower::default().follow(&path)).flatten();
+    let found = path.is_absolute().then(|| LinkFollower::default().follow(&path)).flatten();
     found.filter(|found| found.parent().is_some())
 }
 

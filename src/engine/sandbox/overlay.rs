@@ -63,7 +63,7 @@ const NAMES_BYTES: usize = 64 << 10;
 
 /// A path that a command changed.
 #[derive(Debug, Clone)]
-pub struct Difference {
+pub struct LayerDifference {
     /// Path.
     pub path: WorkspacePath,
     /// Metadata before the command; `None` if nothing was there.
@@ -74,7 +74,7 @@ pub struct Difference {
     pub has_other_attributes: bool,
 }
 
-impl Difference {
+impl LayerDifference {
     /// Returns true if it is a new folder.
     pub fn is_new_folder(&self) -> bool {
         self.upper.as_ref().is_some_and(fs::is_folder) && !self.lower.as_ref().is_some_and(fs::is_folder)
@@ -84,13 +84,13 @@ impl Difference {
 /// Changes of a layer.
 pub struct Differences {
     /// The changes, ordered by path.
-    pub paths: Vec<Difference>,
+    pub paths: Vec<LayerDifference>,
     /// Folders with other times than before, or that are new.
     pub times: Vec<(WorkspacePath, Stat)>,
 }
 
 /// A folder that is still to be read.
-struct Waiting {
+struct UnreadFolder {
     /// Folder in the layer.
     upper: Rc<OwnedFd>,
     /// Folder below the layer, if it exists.
@@ -133,7 +133,7 @@ pub fn read_over(
 ) -> Result<Differences, Error> {
     let io = |errno: Errno| Error::io("read", "the layer of the command", errno);
     let top = fs::open_at(upper.as_fd(), OsStr::new("."), fs::FOLDER).map_err(io)?;
-    let mut waiting = vec![Waiting {
+    let mut waiting = vec![UnreadFolder {
         upper: Rc::new(top),
         lower: Some(lower),
         path: WorkspacePath::root(),
@@ -149,8 +149,8 @@ pub fn read_over(
             found.extend(hidden(&folder, &names).map_err(io)?);
         }
         for name in names.iter().filter(|name| !is_skipped(&folder.path.join(name))) {
-            let (difference, inner) = look(&folder, name).map_err(|errno| match errno {
-                Errno::ACCESS => Error::io("look into", workspace.shown(&folder.path.join(name)), errno),
+            let (difference, inner) = read_name(&folder, name).map_err(|errno| match errno {
+                Errno::ACCESS => Error::io("look into", workspace.display(&folder.path.join(name)), errno),
                 errno => io(errno),
             })?;
             found.extend(difference);
@@ -162,20 +162,23 @@ pub fn read_over(
 }
 
 /// Returns the entries that an opaque folder hides and that are not in it.
-fn hidden(folder: &Waiting, names: &[OsString]) -> Result<Vec<Difference>, Errno> {
+fn hidden(folder: &UnreadFolder, names: &[OsString]) -> Result<Vec<LayerDifference>, Errno> {
     let Some(lower) = &folder.lower else { return Ok(Vec::new()) };
     let kept: BTreeSet<&OsString> = names.iter().collect();
     let mut gone = Vec::new();
     for name in lower.names()?.iter().filter(|name| !kept.contains(name)) {
         let path = folder.path.join(name);
         let lower = lower.entry(name)?.map(|found| found.stat);
-        gone.push(Difference { path, lower, upper: None, has_other_attributes: false });
+        gone.push(LayerDifference { path, lower, upper: None, has_other_attributes: false });
     }
     Ok(gone)
 }
 
 /// Returns the change of one name in a folder of the layer, and the folder that is still to be read.
-fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Waiting>), Errno> {
+fn read_name(
+    folder: &UnreadFolder,
+    name: &OsStr,
+) -> Result<(Option<LayerDifference>, Option<UnreadFolder>), Errno> {
     let path = folder.path.join(name);
     let upper = fs::stat_at(folder.upper.as_fd(), name)?;
     let lower = folder.lower.as_ref().map(|lower| lower.entry(name)).transpose()?.flatten();
@@ -191,10 +194,14 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
             let old = old.and_then(|folder| fs::open_at(folder.as_fd(), name, fs::READ).ok());
             // The command may have closed its file after it gave it a list.
             let new = open(&*folder.upper, &WorkspacePath::root().join(name)).ok();
-            set_group(lower, upper, &[old, new].map(|file| file.map(metadata::own).unwrap_or_default()));
+            set_group(
+                lower,
+                upper,
+                &[old, new].map(|file| file.map(metadata::user_attributes).unwrap_or_default()),
+            );
         }
         let is_change = lower.is_some() || upper.is_some();
-        let difference = Difference { path, lower, upper, has_other_attributes: false };
+        let difference = LayerDifference { path, lower, upper, has_other_attributes: false };
         return Ok((is_change.then_some(difference), None));
     };
     let opened = enter(folder.upper.as_fd(), name).ok_or(Errno::ACCESS)?;
@@ -210,7 +217,10 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
         _ => None,
     };
     let has_other_attributes = lower.as_ref().zip(lower_folder.as_ref()).is_some_and(|(lower, folder)| {
-        let attributes = [folder.top().map(metadata::own).unwrap_or_default(), metadata::own(&opened)];
+        let attributes = [
+            folder.top().map(metadata::user_attributes).unwrap_or_default(),
+            metadata::user_attributes(&opened),
+        ];
         let is_other = attributes.first() != attributes.last();
         set_group(lower, &mut stat, &attributes);
         is_other || (lower.st_uid, lower.st_gid) != (stat.st_uid, stat.st_gid)
@@ -225,8 +235,9 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
     let written = |stat: &Stat| (stat.st_mtime, stat.st_mtime_nsec);
     let has_times = lower_folder.is_none() || lower.as_ref().map(written) != Some(written(&stat));
     let times = has_times.then_some(stat);
-    let inner = Waiting { upper: Rc::new(opened), lower: lower_folder, path: path.clone(), is_opaque, times };
-    let difference = Difference { path, lower, upper: Some(stat), has_other_attributes };
+    let inner =
+        UnreadFolder { upper: Rc::new(opened), lower: lower_folder, path: path.clone(), is_opaque, times };
+    let difference = LayerDifference { path, lower, upper: Some(stat), has_other_attributes };
     Ok((is_changed.then_some(difference), Some(inner)))
 }
 

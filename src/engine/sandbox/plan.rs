@@ -20,8 +20,8 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, SendAncillaryBuffer
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::caches::View;
-use super::outside::{Network, Outside};
+use super::caches::CacheView;
+use super::outside::{Network, VisibleDisk};
 use crate::platform;
 
 /// Largest number of folders that are mounted in place because of their content.
@@ -43,14 +43,14 @@ pub struct SandboxPlan {
     /// Whole environment.
     pub environment: Vec<(OsString, OsString)>,
     /// Access of the command.
-    pub reach: Reach,
+    pub reach: Access,
     /// Limits of the command.
     pub limits: Limits,
 }
 
 /// Access of a command.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Reach {
+pub struct Access {
     /// Canonical workspace root: writable, except for the `protected` paths.
     pub root: OsString,
     /// True if the root is read-only with all its content.
@@ -67,11 +67,11 @@ pub struct Reach {
     /// Canonical folders elsewhere that are writable.
     pub writable: Vec<OsString>,
     /// Visible part of the disk outside.
-    pub outside: Outside,
+    pub outside: VisibleDisk,
     /// Views of caches; a view precedes the views inside it.
-    pub caches: Vec<View>,
+    pub caches: Vec<CacheView>,
     /// Canonical paths that appear empty.
-    pub hidden: Vec<Hidden>,
+    pub hidden: Vec<HiddenPath>,
     /// Canonical folders below a writable one that are read-only.
     pub settled: Vec<OsString>,
     /// Canonical folders above those, and above protected ones, that cannot be moved; a folder precedes the folders in
@@ -96,7 +96,7 @@ pub struct Layer {
 
 /// A path that appears empty.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Hidden {
+pub struct HiddenPath {
     /// The path.
     pub path: OsString,
     /// True if it is a folder.
@@ -128,10 +128,10 @@ impl SandboxPlan {
     }
 }
 
-impl Reach {
+impl Access {
     /// Returns all writable folders; a folder precedes the folders in it.
     pub fn writable_folders(&self) -> impl Iterator<Item = PathBuf> {
-        self.own_folders().filter(|folder| !self.is_read_only(folder))
+        self.visible_folders().filter(|folder| !self.is_read_only(folder))
     }
 
     /// Returns true if one of the command's own folders is read-only.
@@ -141,7 +141,7 @@ impl Reach {
 
     /// Returns the root and all other writable folders: they stay visible even if a folder above them is emptied. A
     /// folder precedes the folders in it.
-    pub fn own_folders(&self) -> impl Iterator<Item = PathBuf> {
+    pub fn visible_folders(&self) -> impl Iterator<Item = PathBuf> {
         let is_apart = |folder: &&OsString| {
             // A layer covers the folders below the root.
             self.layer.is_none() || !Path::new(folder).starts_with(&self.root)
@@ -208,12 +208,12 @@ impl Reach {
 
     /// Returns true if the command sees a canonical path.
     pub fn shows(&self, path: &Path) -> bool {
-        self.outside.shows(path) || self.own_folders().any(|folder| path.starts_with(folder))
+        self.outside.shows(path) || self.visible_folders().any(|folder| path.starts_with(folder))
     }
 
     /// Returns true if a path is one of the command's own folders, or is above one.
     pub fn is_above_own(&self, path: &Path) -> bool {
-        self.own_folders().any(|folder| folder.starts_with(path))
+        self.visible_folders().any(|folder| folder.starts_with(path))
     }
 }
 
@@ -234,7 +234,7 @@ pub enum Report {
     /// The sandbox cannot be made; the reason.
     Failed(String),
     /// The command and all its descendants have ended.
-    Ended(Ended),
+    Ended(CommandEnd),
 }
 
 /// Message from the call to the first process of a sandbox.
@@ -254,7 +254,7 @@ pub enum Order {
 
 /// Result of a command.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct CommandEnd {
     /// Its exit status; `None` if a signal ended it.
     pub exit_code: Option<i32>,
     /// The signal that ended it.
@@ -276,7 +276,7 @@ const PIECE_BYTES: usize = 4096;
 
 /// One end of the socket.
 #[derive(Debug)]
-pub struct Link {
+pub struct ReportChannel {
     /// The socket.
     socket: UnixStream,
     /// Bytes of an incomplete message.
@@ -287,7 +287,7 @@ pub struct Link {
     pub is_closed: bool,
 }
 
-impl Link {
+impl ReportChannel {
     /// Wraps one end of a socket.
     pub fn new(socket: UnixStream) -> Self {
         Self { socket, pending: Vec::new(), received: None, is_closed: false }

@@ -149,7 +149,7 @@ pub fn filter(is_alone: bool, network: bool) -> SetupResult<()> {
     let made = SeccompFilter::new(rules, SeccompAction::Allow, errno, arch).and_then(BpfProgram::try_from);
     let mut program = with_context(made, "cannot make a filter")?;
     if cfg!(target_arch = "x86_64") {
-        program.splice(0..0, no_second_numbering());
+        program.splice(0..0, x32_filter());
     }
     with_context(seccompiler::apply_filter(&program), "the kernel takes no filter")
 }
@@ -167,7 +167,7 @@ fn is_request(request: u64) -> Result<SeccompRule, seccompiler::BackendError> {
 }
 
 /// Returns a filter that forbids x32, in which the calls have other numbers.
-fn no_second_numbering() -> [sock_filter; 3] {
+fn x32_filter() -> [sock_filter; 3] {
     let refusal = libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs();
     [
         sock_filter { code: LOAD, jt: 0, jf: 0, k: 0 },

@@ -16,7 +16,7 @@ use super::folder_watch::FolderWatch;
 use crate::control::Control;
 use crate::engine::store::state::STATE_FOLDER;
 use crate::engine::workspace::listing::{Listing, WorkQueue};
-use crate::engine::workspace::path::{Follower, WorkspacePath};
+use crate::engine::workspace::path::{LinkFollower, WorkspacePath};
 use crate::engine::workspace::protect::{HEAD, is_repository};
 use crate::engine::workspace::survey::{Survey, SurveyBuilder, THINGS_MAX, names_of};
 use crate::engine::workspace::{Workspace, fs, protect};
@@ -32,11 +32,11 @@ const OWNER_MAY_ALL: u32 = 0o700;
 const GITFILE_BYTES_MAX: u64 = 8192;
 
 /// Test for paths that the policy protects; `None` if it protects none.
-pub type ByPolicy<'a> = Option<&'a (dyn Fn(&Path) -> bool + Sync)>;
+pub type PolicyTest<'a> = Option<&'a (dyn Fn(&Path) -> bool + Sync)>;
 
 /// How much a search looks at.
 #[derive(Debug, Clone, Copy)]
-pub enum Looking<'a> {
+pub enum SearchDepth<'a> {
     /// Only names.
     ForRepositories,
     /// Also the metadata of everything, for a survey.
@@ -75,16 +75,16 @@ pub struct ProtectedPaths {
 pub fn find(
     workspace: &Workspace,
     control: &Control,
-    by_policy: ByPolicy<'_>,
-    looking: Looking<'_>,
+    by_policy: PolicyTest<'_>,
+    looking: SearchDepth<'_>,
 ) -> Result<(ProtectedPaths, Option<Survey>), Error> {
     let (has_survey, watch) = match looking {
-        Looking::ForRepositories => (false, None),
-        Looking::AtAll => (true, None),
-        Looking::AndWatching(watch) => (true, Some(watch)),
+        SearchDepth::ForRepositories => (false, None),
+        SearchDepth::AtAll => (true, None),
+        SearchDepth::AndWatching(watch) => (true, Some(watch)),
     };
-    let search = Search { has_survey, watch, ..Search::new(workspace, control, by_policy) };
-    let Part { paths, survey } = search.run()?;
+    let search = WorkspaceSearch { has_survey, watch, ..WorkspaceSearch::new(workspace, control, by_policy) };
+    let ThreadFindings { paths, survey } = search.run()?;
     let found = paths.in_order();
     if !has_survey || search.is_full() {
         return Ok((found, None));
@@ -96,7 +96,7 @@ pub fn find(
 
 /// Findings after a command.
 #[derive(Debug)]
-pub struct FoundAgain {
+pub struct LaterFindings {
     /// Current marks: see [`ProtectedPaths::marks`].
     pub marks: Vec<WorkspacePath>,
     /// Survey of all paths; `None` if there are too many.
@@ -105,7 +105,7 @@ pub struct FoundAgain {
     opened: Vec<(OwnedFd, u32)>,
 }
 
-impl Drop for FoundAgain {
+impl Drop for LaterFindings {
     fn drop(&mut self) {
         for (folder, mode) in self.opened.iter().rev() {
             // If this fails, the owner can still open the folder.
@@ -116,7 +116,7 @@ impl Drop for FoundAgain {
 
 /// Findings before a command, and the folders in which something happened since.
 #[derive(Debug, Clone)]
-pub struct Earlier<'a> {
+pub struct EarlierFindings<'a> {
     /// Survey of all paths.
     pub survey: &'a Survey,
     /// Marks: see [`ProtectedPaths::marks`].
@@ -125,7 +125,7 @@ pub struct Earlier<'a> {
     pub changed: Vec<WorkspacePath>,
 }
 
-impl Earlier<'_> {
+impl EarlierFindings<'_> {
     /// Returns true if git or lbx still takes a mark for its own.
     fn is_mark(workspace: &Workspace, mark: &WorkspacePath) -> bool {
         if mark.name().is_some_and(|name| protect::is_protected(name.as_bytes())) {
@@ -145,25 +145,28 @@ pub fn find_again<'c>(
     workspace: &'c Workspace,
     control: &'c Control,
     closed: impl Iterator<Item = &'c OsStr>,
-    earlier: Option<Earlier<'c>>,
-) -> Result<FoundAgain, Error> {
+    earlier: Option<EarlierFindings<'c>>,
+) -> Result<LaterFindings, Error> {
     let mut names: HashMap<&[u8], Vec<&[u8]>> = HashMap::new();
     for path in closed.map(Path::new) {
         let folder = path.parent().unwrap_or_else(|| Path::new("")).as_os_str().as_bytes();
         names.entry(folder).or_default().push(path.file_name().unwrap_or_default().as_bytes());
     }
-    let mut search = Search { closed: Some(names), ..Search::new(workspace, control, None) };
+    let mut search =
+        WorkspaceSearch { closed: Some(names), ..WorkspaceSearch::new(workspace, control, None) };
     if let Some(earlier) = &earlier {
         search.queue = WorkQueue::new(earlier.changed.clone());
         search.earlier = Some(earlier.survey);
     }
-    let Part { mut paths, survey } = search.run()?;
+    let ThreadFindings { mut paths, survey } = search.run()?;
     let mut survey = (!search.is_full()).then(|| survey.finish(workspace.root_fd(), std::iter::empty()));
     if let Some(earlier) = earlier {
         survey = survey.map(|again| earlier.survey.renewed(again));
-        paths.marks.extend(earlier.marks.iter().filter(|mark| Earlier::is_mark(workspace, mark)).cloned());
+        paths
+            .marks
+            .extend(earlier.marks.iter().filter(|mark| EarlierFindings::is_mark(workspace, mark)).cloned());
     }
-    let mut found = FoundAgain { marks: paths.marks, survey, opened: Vec::new() };
+    let mut found = LaterFindings { marks: paths.marks, survey, opened: Vec::new() };
     let mut shut = paths.closed;
     while let Some(path) = shut.pop() {
         let Some(path) = WorkspacePath::new(&path) else { continue };
@@ -174,13 +177,13 @@ pub fn find_again<'c>(
         }
         found.opened.push((folder, fs::mode_of(&stat)));
         let queue = WorkQueue::new(vec![path]);
-        let inner = Search {
+        let inner = WorkspaceSearch {
             has_survey: false,
             queue,
             closed: Some(HashMap::new()),
-            ..Search::new(workspace, control, None)
+            ..WorkspaceSearch::new(workspace, control, None)
         };
-        let Part { paths, .. } = inner.run()?;
+        let ThreadFindings { paths, .. } = inner.run()?;
         found.marks.extend(paths.marks);
         shut.extend(paths.closed);
     }
@@ -192,24 +195,24 @@ pub fn find_again<'c>(
 /// Finds the protected paths in these folders and in the root, not below them.
 pub fn find_in(workspace: &Workspace, folders: &[WorkspacePath]) -> ProtectedPaths {
     let control = Control::default();
-    let search = Search { has_survey: false, ..Search::new(workspace, &control, None) };
-    let mut part = Part::default();
+    let search = WorkspaceSearch { has_survey: false, ..WorkspaceSearch::new(workspace, &control, None) };
+    let mut part = ThreadFindings::default();
     let root = WorkspacePath::root();
     for folder in std::iter::once(&root).chain(folders.iter().filter(|folder| !folder.is_root())) {
         // The change of a transaction is checked whole; an unreadable folder holds no part of it.
-        let _ = part.look_in(&search, folder);
+        let _ = part.read_folder(&search, folder);
     }
     part.paths.in_order()
 }
 
 /// A search of the whole workspace by several threads.
-struct Search<'a> {
+struct WorkspaceSearch<'a> {
     /// The workspace.
     workspace: &'a Workspace,
     /// Control that cancels the search.
     control: &'a Control,
     /// Paths that the policy protects.
-    by_policy: ByPolicy<'a>,
+    by_policy: PolicyTest<'a>,
     /// Names, by folder, that the command could not change; `None` before a command.
     closed: Option<HashMap<&'a [u8], Vec<&'a [u8]>>>,
     /// True if all paths are surveyed.
@@ -228,16 +231,16 @@ struct Search<'a> {
 
 /// Findings of one thread.
 #[derive(Default)]
-struct Part {
+struct ThreadFindings {
     /// Protected paths.
     paths: ProtectedPaths,
     /// Survey of all paths.
     survey: SurveyBuilder,
 }
 
-impl<'a> Search<'a> {
+impl<'a> WorkspaceSearch<'a> {
     /// Creates a search before a command, with a survey.
-    fn new(workspace: &'a Workspace, control: &'a Control, by_policy: ByPolicy<'a>) -> Self {
+    fn new(workspace: &'a Workspace, control: &'a Control, by_policy: PolicyTest<'a>) -> Self {
         Self {
             workspace,
             control,
@@ -253,11 +256,11 @@ impl<'a> Search<'a> {
     }
 
     /// Reads every folder: on this thread alone while there are few.
-    fn run(&self) -> Result<Part, Error> {
+    fn run(&self) -> Result<ThreadFindings, Error> {
         let cores = thread::available_parallelism().map_or(1, usize::from).min(REPOSITORY_THREADS_MAX);
         thread::scope(|scope| {
             let mut helpers = Vec::new();
-            let mut part = Part::default();
+            let mut part = ThreadFindings::default();
             let mut outcome = Ok(());
             while let Some(folder) = self.queue.next() {
                 outcome = outcome.and(self.step(&mut part, &folder));
@@ -271,15 +274,15 @@ impl<'a> Search<'a> {
                     helper.join().map_err(|_| Error::internal("a thread that searched ended early"))?;
                 let (other, ended) = ended;
                 outcome = outcome.and(ended);
-                part.absorb(other);
+                part.merge_findings(other);
             }
             outcome.map(|()| part)
         })
     }
 
     /// Reads folders until none are left.
-    fn help(&self) -> (Part, Result<(), Error>) {
-        let (mut part, mut outcome) = (Part::default(), Ok(()));
+    fn help(&self) -> (ThreadFindings, Result<(), Error>) {
+        let (mut part, mut outcome) = (ThreadFindings::default(), Ok(()));
         while let Some(folder) = self.queue.next() {
             outcome = outcome.and(self.step(&mut part, &folder));
         }
@@ -287,31 +290,31 @@ impl<'a> Search<'a> {
     }
 
     /// Reads one folder; stops all threads if that fails.
-    fn step(&self, part: &mut Part, folder: &WorkspacePath) -> Result<(), Error> {
-        let looked = part.look_in(self, folder).map_err(|errno| self.unfinished(folder, errno));
-        let checked = looked.and_then(|below| self.may_go_on(folder).map(|()| below));
+    fn step(&self, part: &mut ThreadFindings, folder: &WorkspacePath) -> Result<(), Error> {
+        let looked = part.read_folder(self, folder).map_err(|errno| self.unfinished(folder, errno));
+        let checked = looked.and_then(|below| self.check_limits(folder).map(|()| below));
         match checked {
             Ok(below) => {
-                self.queue.done(below);
+                self.queue.finish_item(below);
                 Ok(())
             }
             Err(error) => {
-                self.queue.give_up();
-                self.queue.done(Vec::new());
+                self.queue.clear_queue();
+                self.queue.finish_item(Vec::new());
                 Err(error)
             }
         }
     }
 
     /// Fails if the caller has cancelled, or the search takes too long.
-    fn may_go_on(&self, folder: &WorkspacePath) -> Result<(), Error> {
+    fn check_limits(&self, folder: &WorkspacePath) -> Result<(), Error> {
         self.control.check()?;
         if Instant::now() < self.deadline { Ok(()) } else { Err(self.unfinished(folder, Errno::TIMEDOUT)) }
     }
 
     /// Returns the error of a search that cannot be finished.
     fn unfinished(&self, folder: &WorkspacePath, errno: Errno) -> Error {
-        let shown = self.workspace.shown(folder);
+        let shown = self.workspace.display(folder);
         let why = match errno {
             Errno::TIMEDOUT => format!("took more than {} s", REPOSITORY_SEARCH_TIME_MAX.as_secs()),
             errno => format!("failed in {shown}: {errno}"),
@@ -370,10 +373,10 @@ fn is_bare(folder: BorrowedFd<'_>, listing: &Listing) -> bool {
     listing.iter().any(|entry| entry.name.eq_ignore_ascii_case(HEAD.as_bytes())) && is_repository(folder)
 }
 
-impl Part {
+impl ThreadFindings {
     /// Adds the findings of another thread.
-    fn absorb(&mut self, other: Self) {
-        self.survey.absorb(other.survey);
+    fn merge_findings(&mut self, other: Self) {
+        self.survey.merge_findings(other.survey);
         let mut theirs = other.paths;
         for (own, theirs) in self.paths.lists().into_iter().zip(theirs.lists()) {
             own.append(theirs);
@@ -383,12 +386,16 @@ impl Part {
     }
 
     /// Reads a folder; returns the folders below it that must be read as well.
-    fn look_in(&mut self, search: &Search<'_>, folder: &WorkspacePath) -> Result<Vec<WorkspacePath>, Errno> {
+    fn read_folder(
+        &mut self,
+        search: &WorkspaceSearch<'_>,
+        folder: &WorkspacePath,
+    ) -> Result<Vec<WorkspacePath>, Errno> {
         let (opened, entries) = match search.list(folder) {
             Ok(found) => found,
             // It was removed, or belongs to another account: the command cannot enter it either.
             Err(errno @ (Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS | Errno::PERM)) => {
-                self.survey.pass_over(folder.clone(), errno);
+                self.survey.skip_folder(folder.clone(), errno);
                 return Ok(Vec::new());
             }
             Err(errno) => return Err(errno),
@@ -492,7 +499,7 @@ impl ProtectedPaths {
     /// Adds every link in a path, and the target file or folder, if they are in the workspace: elsewhere all paths are
     /// read-only.
     fn add_links(&mut self, root: &Path, path: &Path) {
-        let mut follower = Follower::default();
+        let mut follower = LinkFollower::default();
         let target = follower.follow(path);
         let on_way = follower.links.into_keys().chain(target);
         let within = on_way.filter_map(|path| Some(path.strip_prefix(root).ok()?.to_owned()));
@@ -552,7 +559,7 @@ mod tests {
         let workspace = Workspace::open(&root).unwrap();
         let by_policy = |path: &Path| path.ends_with("kept") || path.ends_with("link-kept");
         let (found, _) =
-            find(&workspace, &Control::default(), Some(&by_policy), Looking::ForRepositories).unwrap();
+            find(&workspace, &Control::default(), Some(&by_policy), SearchDepth::ForRepositories).unwrap();
         let wanted = [
             ".git",
             "a/b/.GIT",
@@ -570,7 +577,7 @@ mod tests {
         let marks: Vec<String> = found.marks.iter().map(ToString::to_string).collect();
         assert_eq!(marks, [".git", ".lbx", "a/b/.GIT", "a/bare", "plain/.git", "real/worktrees/w", "w/.git"]);
         // A second search of these folders finds the same, except removed paths.
-        let (found, _) = find(&workspace, &Control::default(), None, Looking::ForRepositories).unwrap();
+        let (found, _) = find(&workspace, &Control::default(), None, SearchDepth::ForRepositories).unwrap();
         assert_eq!(find_in(&workspace, &found.holders), found);
         fs::remove_dir_all(root.join("a/bare/refs")).unwrap();
         fs::create_dir_all(root.join("new/.git")).unwrap();

@@ -54,7 +54,7 @@ const INNER: [&str; 2] = ["modules", "worktrees"];
 
 /// Identity and content of a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Look {
+struct MarkContent {
     /// Device and inode.
     file: (u64, u64),
     /// Digest of the files that make git run or follow something; `None` for an empty folder, which git ignores.
@@ -63,7 +63,7 @@ struct Look {
 
 /// Marks of a workspace, by path: see [`ProtectedPaths::marks`](super::repositories::ProtectedPaths::marks).
 #[derive(Debug, Default)]
-pub struct RepositoryMarks(BTreeMap<WorkspacePath, Look>);
+pub struct RepositoryMarks(BTreeMap<WorkspacePath, MarkContent>);
 
 /// A mark that was moved aside.
 #[derive(Debug)]
@@ -94,13 +94,13 @@ pub struct MarkChanges {
 impl RepositoryMarks {
     /// Reads the marks that a search has found.
     pub fn of(workspace: &Workspace, marks: &[WorkspacePath]) -> Self {
-        let look = |path: &WorkspacePath| Some((path.clone(), Look::at(workspace, path)?));
+        let look = |path: &WorkspacePath| Some((path.clone(), MarkContent::at(workspace, path)?));
         Self(marks.iter().filter_map(look).collect())
     }
 
     /// Reads the marks that [`Self::to_json`] wrote.
     pub fn from_json(json: &[u8]) -> Option<Self> {
-        let marks: Vec<(WorkspacePath, Look)> = serde_json::from_slice(json).ok()?;
+        let marks: Vec<(WorkspacePath, MarkContent)> = serde_json::from_slice(json).ok()?;
         Some(Self(marks.into_iter().collect()))
     }
 
@@ -110,12 +110,12 @@ impl RepositoryMarks {
     }
 
     /// Compares the marks with later ones, and moves new or replaced ones aside.
-    pub fn hold_new(&self, workspace: &Workspace, later: &[WorkspacePath]) -> MarkChanges {
+    pub fn move_new_aside(&self, workspace: &Workspace, later: &[WorkspacePath]) -> MarkChanges {
         let mut changes = MarkChanges::default();
         let own = WorkspacePath::root().join(OsStr::new(STATE_FOLDER));
         let known = self.0.keys().filter(|path| !later.contains(path));
         for path in later.iter().chain(known).filter(|path| **path != own) {
-            let Some(now) = Look::at(workspace, path) else { continue };
+            let Some(now) = MarkContent::at(workspace, path) else { continue };
             match self.0.get(path) {
                 Some(before) if *before == now => {}
                 // The folder is the same, and a sandbox keeps a command from writing into it, except for a bare
@@ -124,7 +124,7 @@ impl RepositoryMarks {
                     changes.altered.extend(folder_of(path));
                 }
                 _ if now.digest.is_none() => {}
-                _ => match hold(workspace, path) {
+                _ => match move_mark_aside(workspace, path) {
                     Ok(Some(held)) => changes.held.push(held),
                     Ok(None) => {}
                     Err(errno) => changes.failed.push((path.clone(), errno)),
@@ -135,7 +135,7 @@ impl RepositoryMarks {
     }
 }
 
-impl Look {
+impl MarkContent {
     /// Reads a mark; returns `None` if it does not exist, or a folder is not a repository any more.
     fn at(workspace: &Workspace, path: &WorkspacePath) -> Option<Self> {
         let opened = fs::entry_beneath(workspace.root_fd(), path).ok()?;
@@ -253,23 +253,27 @@ fn add_file(hasher: &mut Hasher, folder: BorrowedFd<'_>, name: &OsStr, stat: &St
 }
 
 /// Gives a mark a name that neither git nor lbx knows; returns `None` if the mark was removed.
-fn hold(workspace: &Workspace, mark: &WorkspacePath) -> Result<Option<HeldMark>, Errno> {
+fn move_mark_aside(workspace: &Workspace, mark: &WorkspacePath) -> Result<Option<HeldMark>, Errno> {
     let (Some(folder), Some(name)) = (folder_of(mark), mark.name()) else {
-        return hold_in(workspace, &WorkspacePath::root(), OsStr::new(HEAD));
+        return move_name_aside(workspace, &WorkspacePath::root(), OsStr::new(HEAD));
     };
     if !is_named(mark) {
-        return hold_in(workspace, mark, OsStr::new(HEAD));
+        return move_name_aside(workspace, mark, OsStr::new(HEAD));
     }
-    let Some(held) = hold_in(workspace, &folder, name)? else { return Ok(None) };
+    let Some(held) = move_name_aside(workspace, &folder, name)? else { return Ok(None) };
     if held.is_folder && !held.is_state {
         // Git takes a folder for a bare repository by its content, whatever its name.
-        hold_in(workspace, &held.path, OsStr::new(HEAD))?;
+        move_name_aside(workspace, &held.path, OsStr::new(HEAD))?;
     }
     Ok(Some(held))
 }
 
 /// Moves a name in a folder aside.
-fn hold_in(workspace: &Workspace, folder: &WorkspacePath, name: &OsStr) -> Result<Option<HeldMark>, Errno> {
+fn move_name_aside(
+    workspace: &Workspace,
+    folder: &WorkspacePath,
+    name: &OsStr,
+) -> Result<Option<HeldMark>, Errno> {
     let opened = fs::open_beneath(workspace.root_fd(), folder, fs::FOLDER)?;
     for number in 1..=HELD_NAMES_MAX {
         let mut new = name.to_owned();
@@ -300,7 +304,7 @@ fn hold_in(workspace: &Workspace, folder: &WorkspacePath, name: &OsStr) -> Resul
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The first folder in which a repository appeared.
-type Found = Arc<OnceLock<WorkspacePath>>;
+type NewRepository = Arc<OnceLock<WorkspacePath>>;
 
 /// A watch over all folders of a workspace; ends on drop.
 #[derive(Debug)]
@@ -308,7 +312,7 @@ pub struct RepositoryWatch {
     /// Control that ends the thread.
     end: Control,
     /// Folder in which a repository appeared.
-    found: Found,
+    found: NewRepository,
     /// True if there are too many folders to watch all.
     pub is_partial: bool,
 }
@@ -325,7 +329,7 @@ impl RepositoryWatch {
     ) -> std::io::Result<Self> {
         let watch = Watch::new()?;
         let root = workspace.root_fd().try_clone_to_owned()?;
-        let (folders, found) = (HashMap::new(), Found::default());
+        let (folders, found) = (HashMap::new(), NewRepository::default());
         let mut watcher =
             Watcher { watch, root, known: known.collect(), folders, found: found.clone(), is_partial: false };
         watcher.enter(WorkspacePath::root());
@@ -366,7 +370,7 @@ struct Watcher {
     /// Watched folders.
     folders: HashMap<i32, WorkspacePath>,
     /// Folder in which a repository appeared.
-    found: Found,
+    found: NewRepository,
     /// True if there are too many folders to watch all.
     is_partial: bool,
 }

@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use super::backend::{Backend, Start, with_link};
+use super::backend::{Backend, StartProcess, with_link};
 use super::capture::{Capture, Stream};
 use super::control_group::ControlGroup;
 use super::namespaces;
 use super::outside::Network;
-use super::plan::{Ended, GRACE, Link, Order, Report, SandboxPlan, read_now};
+use super::plan::{CommandEnd, GRACE, Order, Report, ReportChannel, SandboxPlan, read_now};
 use super::proxy::Proxy;
 use super::proxy::hosts::Hosts;
 use crate::control::{Control, cancelled};
@@ -43,7 +43,7 @@ const REASON_BYTES_MAX: usize = 500;
 
 /// Limits on the run of a command.
 #[derive(Debug, Clone)]
-pub struct Bounds {
+pub struct RunBounds {
     /// Its time limit.
     pub time: Duration,
     /// Control that cancels the call.
@@ -54,7 +54,7 @@ pub struct Bounds {
     pub kill: Control,
 }
 
-impl Bounds {
+impl RunBounds {
     /// Returns the bounds of a command that does nothing.
     pub fn probe() -> Self {
         let (control, stop, kill) = (Control::default(), Control::default(), Control::default());
@@ -64,9 +64,9 @@ impl Bounds {
 
 /// A command that ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ran {
+pub struct CommandRun {
     /// Result of the command.
-    pub ended: Ended,
+    pub ended: CommandEnd,
     /// True if the time limit ended it.
     pub timed_out: bool,
     /// True if it was ended on request.
@@ -81,33 +81,33 @@ pub struct Ran {
 
 /// Reason why a command did not run, or not to its end.
 #[derive(Debug)]
-pub enum Failure {
+pub enum RunFailure {
     /// The backend does not work here; the command has not run.
     Backend(String),
     /// The call was cancelled, or an OS call failed.
     Call(Error),
 }
 
-impl From<Error> for Failure {
+impl From<Error> for RunFailure {
     fn from(error: Error) -> Self {
         Self::Call(error)
     }
 }
 
 /// The sandbox that [`Early::begin`] starts.
-static BEGUN: Mutex<Option<Early>> = Mutex::new(None);
+static BEGUN: Mutex<Option<EarlySandbox>> = Mutex::new(None);
 
 /// A sandbox that starts in its own thread while the call still prepares the plan: both take about as long.
-pub struct Early {
+pub struct EarlySandbox {
     /// True if it shares the network of the host.
     network: bool,
     /// Process of a job whose network it shares.
     pub peer: Option<u32>,
     /// Channel for the sandbox, once it has its user ids.
-    started: Receiver<Result<Running, Failure>>,
+    started: Receiver<Result<StartingSandbox, RunFailure>>,
 }
 
-impl Early {
+impl EarlySandbox {
     /// Starts the sandbox that most commands need, before the call knows what its command needs. Ends with this process.
     pub fn begin() {
         if let Ok(mut begun) = BEGUN.lock() {
@@ -117,7 +117,7 @@ impl Early {
 
     /// Returns the sandbox of a backend with layers: the one that has begun, if it is right, or a new one. Returns `None`
     /// if there is no thread. The sandbox ends on drop.
-    pub fn take(network: bool, peer: Option<u32>) -> Option<Self> {
+    pub fn take_sandbox(network: bool, peer: Option<u32>) -> Option<Self> {
         let begun = BEGUN.lock().ok().and_then(|mut begun| begun.take());
         begun.filter(|early| early.is_for(network, peer)).or_else(|| Self::start(network, peer))
     }
@@ -133,7 +133,7 @@ impl Early {
         let (sender, started) = mpsc::channel();
         let start = move || {
             let (alive, is_alive) = mpsc::channel();
-            let running = Running::start(command, true).map(|mut running| {
+            let running = StartingSandbox::start(command, true).map(|mut running| {
                 running.child.parent = Some(alive);
                 running
             });
@@ -159,19 +159,21 @@ pub fn run(
     backend: &Backend,
     plan: &SandboxPlan,
     stdin: Option<&[u8]>,
-    bounds: &Bounds,
-    (early, output, started): (Option<Early>, &mut Capture<'_>, &mut dyn FnMut(u32)),
-) -> Result<(Ran, Departing), Failure> {
+    bounds: &RunBounds,
+    (early, output, started): (Option<EarlySandbox>, &mut Capture<'_>, &mut dyn FnMut(u32)),
+) -> Result<(CommandRun, EndingProcess), RunFailure> {
     let (network, peer) = (plan.reach.network.is_shared(), plan.reach.peer);
     let early = early.filter(|early| backend.takes_layers() && early.is_for(network, peer));
     let mut running = match (early, backend.start) {
         (Some(early), _) => {
-            let ended_early = |_| Err(Failure::Backend("its thread ended early".to_owned()));
+            let ended_early = |_| Err(RunFailure::Backend("its thread ended early".to_owned()));
             early.started.recv().unwrap_or_else(ended_early)?
         }
-        (None, Start::Early) => Running::start(namespaces::early_command(network, peer), true)?,
-        (None, Start::Planned(command)) => {
-            Running::start(command(&plan.reach).map_err(Failure::Backend)?, false)?
+        (None, StartProcess::Early) => {
+            StartingSandbox::start(namespaces::early_command(network, peer), true)?
+        }
+        (None, StartProcess::Planned(command)) => {
+            StartingSandbox::start(command(&plan.reach).map_err(RunFailure::Backend)?, false)?
         }
     };
     running.stdin = stdin.map(feed).transpose().map_err(not_started)?;
@@ -181,16 +183,16 @@ pub fn run(
 }
 
 /// Returns the failure of a sandbox that the OS does not start.
-fn not_started(source: io::Error) -> Failure {
-    Failure::Call(Error::io("start", "a sandbox", source))
+fn not_started(source: io::Error) -> RunFailure {
+    RunFailure::Call(Error::io("start", "a sandbox", source))
 }
 
 /// A sandbox that is ready or starts.
-struct Running {
+struct StartingSandbox {
     /// Process that makes it.
-    child: Departing,
+    child: EndingProcess,
     /// Link to its first process; closing it ends the sandbox.
-    link: Option<Link>,
+    link: Option<ReportChannel>,
     /// Proxy to a list of hosts.
     proxy: Option<Proxy>,
     /// Stdout and stderr, each until its end.
@@ -202,7 +204,7 @@ struct Running {
     /// Start of the command.
     started: Option<Instant>,
     /// Result of the command.
-    ended: Option<Ended>,
+    ended: Option<CommandEnd>,
     /// True if it has a control group, or cannot have one.
     has_tried_group: bool,
     /// Buffer for one read; empty until the command runs.
@@ -211,7 +213,7 @@ struct Running {
 
 /// The process of a sandbox that is about to end. Drop waits for its end, and kills it if that takes too long.
 #[derive(Debug, Default)]
-pub struct Departing {
+pub struct EndingProcess {
     /// Process.
     child: Option<Child>,
     /// Sender that keeps the thread alive that started it.
@@ -220,7 +222,7 @@ pub struct Departing {
     group: Option<ControlGroup>,
 }
 
-impl Drop for Departing {
+impl Drop for EndingProcess {
     fn drop(&mut self) {
         let Some(child) = &mut self.child else { return };
         if !ends_within(child, SANDBOX_END_TIME_MAX) {
@@ -230,9 +232,9 @@ impl Drop for Departing {
     }
 }
 
-impl Running {
+impl StartingSandbox {
     /// Starts the process that makes the sandbox, and gives it its user ids if it `asks_for_ids`.
-    fn start(command: Command, asks_for_ids: bool) -> Result<Self, Failure> {
+    fn start(command: Command, asks_for_ids: bool) -> Result<Self, RunFailure> {
         let (ours, theirs) = UnixStream::pair().map_err(not_started)?;
         let mut child = programs::spawn(&mut with_link(command, theirs.into())).map_err(not_started)?;
         // This process starts the command itself, once it has the plan.
@@ -243,7 +245,7 @@ impl Running {
         outputs.iter().flatten().try_for_each(never_block).map_err(|errno| not_started(errno.into()))?;
         let process = child.id();
         let mut running = Self {
-            child: Departing { child: Some(child), parent: None, group: None },
+            child: EndingProcess { child: Some(child), parent: None, group: None },
             link: None,
             proxy: None,
             outputs,
@@ -257,9 +259,9 @@ impl Running {
         ours.set_write_timeout(Some(START_TIME_MAX)).map_err(not_started)?;
         if asks_for_ids {
             ours.set_read_timeout(Some(START_TIME_MAX)).map_err(not_started)?;
-            running.link = Some(greet(Link::new(ours), process).map_err(Failure::Backend)?);
+            running.link = Some(greet(ReportChannel::new(ours), process).map_err(RunFailure::Backend)?);
         } else {
-            running.link = Some(Link::new(ours));
+            running.link = Some(ReportChannel::new(ours));
         }
         Ok(running)
     }
@@ -268,9 +270,9 @@ impl Running {
     fn follow(
         &mut self,
         plan: &SandboxPlan,
-        bounds: &Bounds,
+        bounds: &RunBounds,
         (output, started): (&mut Capture<'_>, &mut dyn FnMut(u32)),
-    ) -> Result<Ran, Failure> {
+    ) -> Result<CommandRun, RunFailure> {
         let mut ending = None;
         self.send(plan);
         loop {
@@ -286,7 +288,7 @@ impl Running {
             if is_over {
                 return self.outcome(ending.map(|(cause, _)| cause), bounds);
             }
-            ending = self.look_at_clock(ending, bounds)?;
+            ending = self.check_time(ending, bounds)?;
             self.bound_memory(plan.limits.memory_bytes);
         }
     }
@@ -312,7 +314,7 @@ impl Running {
     }
 
     /// Returns the time until the next check.
-    fn time_to_check(&self, ending: Option<Ending>, bounds: &Bounds) -> Duration {
+    fn time_to_check(&self, ending: Option<CommandDeadline>, bounds: &RunBounds) -> Duration {
         let left = match (ending, self.started) {
             (Some((_, until)), _) => until.saturating_duration_since(Instant::now()),
             (None, Some(started)) => bounds.time.saturating_sub(started.elapsed()),
@@ -323,9 +325,9 @@ impl Running {
     }
 
     /// Waits until there is something to do, at most `time`.
-    fn wait(&self, time: Duration) -> Result<(), Failure> {
+    fn wait(&self, time: Duration) -> Result<(), RunFailure> {
         let outputs = self.outputs.iter().flatten().filter(|_| self.started.is_some());
-        let sources = self.link.iter().map(Link::fd).chain(outputs.map(AsFd::as_fd));
+        let sources = self.link.iter().map(ReportChannel::fd).chain(outputs.map(AsFd::as_fd));
         let mut fds: Vec<_> = sources.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let timeout = Timespec::try_from(time).ok();
         match rustix::event::poll(&mut fds, timeout.as_ref()) {
@@ -335,8 +337,8 @@ impl Running {
     }
 
     /// Handles the messages of the sandbox; returns true if it has ended.
-    fn listen(&mut self, plan: &SandboxPlan) -> Result<bool, Failure> {
-        let system = |source: io::Error| Failure::Call(Error::io("talk to", "the sandbox", source));
+    fn listen(&mut self, plan: &SandboxPlan) -> Result<bool, RunFailure> {
+        let system = |source: io::Error| RunFailure::Call(Error::io("talk to", "the sandbox", source));
         while let Some(link) = &mut self.link {
             let Some(report) = link.try_receive::<Report>().map_err(system)? else {
                 return if link.is_closed { self.closed().map(|()| true) } else { Ok(false) };
@@ -352,7 +354,7 @@ impl Running {
                     }
                 }
                 Report::Started => self.started = Some(Instant::now()),
-                Report::Failed(reason) => return Err(Failure::Backend(reason)),
+                Report::Failed(reason) => return Err(RunFailure::Backend(reason)),
                 // No writer is left.
                 Report::Ended(ended) => {
                     self.ended = Some(ended);
@@ -364,9 +366,9 @@ impl Running {
     }
 
     /// Handles the end of the link: the sandbox is gone.
-    fn closed(&mut self) -> Result<(), Failure> {
+    fn closed(&mut self) -> Result<(), RunFailure> {
         if self.started.is_none() {
-            return Err(Failure::Backend(self.last_words()));
+            return Err(RunFailure::Backend(self.last_words()));
         }
         if self.ended.is_none() {
             let message = "the sandbox was ended from outside before its command was; the system may have run out of memory";
@@ -403,7 +405,7 @@ impl Running {
                 Ok(Some(0)) | Err(_) => *source = None,
                 Ok(Some(bytes)) => {
                     has_some = true;
-                    output.take(stream, self.piece.get(..bytes).unwrap_or_default());
+                    output.add_output(stream, self.piece.get(..bytes).unwrap_or_default());
                 }
                 Ok(None) => {}
             }
@@ -418,16 +420,20 @@ impl Running {
     }
 
     /// Ends a command that has run for too long, or that was cancelled or stopped; returns the end that it is in.
-    fn look_at_clock(&mut self, ending: Option<Ending>, bounds: &Bounds) -> Result<Option<Ending>, Failure> {
+    fn check_time(
+        &mut self,
+        ending: Option<CommandDeadline>,
+        bounds: &RunBounds,
+    ) -> Result<Option<CommandDeadline>, RunFailure> {
         let now = Instant::now();
         let is_killed = bounds.kill.should_stop();
         let cause = if bounds.control.should_stop() {
-            Some(Cause::Cancelled)
+            Some(EndCause::Cancelled)
         } else if is_killed || bounds.stop.should_stop() {
-            Some(Cause::Stopped)
+            Some(EndCause::Stopped)
         } else {
             let is_over = self.started.is_some_and(|started| now.duration_since(started) >= bounds.time);
-            is_over.then_some(Cause::Time)
+            is_over.then_some(EndCause::Time)
         };
         match (ending, cause) {
             (None, Some(_)) if self.started.is_none() => {
@@ -435,7 +441,7 @@ impl Running {
             }
             (None, None) if self.started.is_none() && now.duration_since(self.begun) > START_TIME_MAX => {
                 let seconds = START_TIME_MAX.as_secs();
-                Err(Failure::Backend(format!("it did not start within {seconds} s")))
+                Err(RunFailure::Backend(format!("it did not start within {seconds} s")))
             }
             (None, Some(cause)) => {
                 // If the sandbox is gone already, the next check of the link shows that.
@@ -451,14 +457,14 @@ impl Running {
     }
 
     /// Returns the result of the command, which was ended for a `cause`.
-    fn outcome(&self, cause: Option<Cause>, bounds: &Bounds) -> Result<Ran, Failure> {
-        if cause == Some(Cause::Cancelled) {
+    fn outcome(&self, cause: Option<EndCause>, bounds: &RunBounds) -> Result<CommandRun, RunFailure> {
+        if cause == Some(EndCause::Cancelled) {
             return Err(bounds.control.check().err().unwrap_or_else(cancelled).into());
         }
-        Ok(Ran {
+        Ok(CommandRun {
             ended: self.ended.unwrap_or_default(),
-            timed_out: cause == Some(Cause::Time),
-            stopped: cause == Some(Cause::Stopped),
+            timed_out: cause == Some(EndCause::Time),
+            stopped: cause == Some(EndCause::Stopped),
             was_memory_full: self.child.group.as_ref().is_some_and(ControlGroup::was_full),
             duration: self.started.map_or(Duration::ZERO, |started| started.elapsed()),
             denied_hosts: self.proxy.as_ref().map(Proxy::denied).unwrap_or_default(),
@@ -466,7 +472,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for StartingSandbox {
     /// Closes the link, which ends the sandbox: its first process ends all others.
     fn drop(&mut self) {
         self.link = None;
@@ -474,7 +480,7 @@ impl Drop for Running {
 }
 
 /// Gives a process its user ids when it asks for them. If the process has ended, the link is closed.
-fn greet(mut link: Link, process: u32) -> Result<Link, String> {
+fn greet(mut link: ReportChannel, process: u32) -> Result<ReportChannel, String> {
     let unreachable = |error: io::Error| format!("its first process cannot be reached: {error}");
     match link.receive().map_err(unreachable)? {
         Some(Report::Unshared) => {
@@ -509,7 +515,7 @@ fn ends_within(child: &mut Child, time: Duration) -> bool {
 
 /// Reason why a command is ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cause {
+enum EndCause {
     /// The time limit has passed.
     Time,
     /// The call was cancelled.
@@ -519,7 +525,7 @@ enum Cause {
 }
 
 /// The end of a command: its reason, and the time at which it must have ended.
-type Ending = (Cause, Instant);
+type CommandDeadline = (EndCause, Instant);
 
 /// Returns a pipe with the input of a command. A thread writes it; a command that reads no more ends the thread.
 fn feed(bytes: &[u8]) -> io::Result<PipeReader> {

@@ -20,12 +20,12 @@ use rustix::fs::AtFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::journal::{DIRECT_MARK, OPEN_FOLDER};
-use crate::engine::store::lock::{self, Lock, Wait, is_unique_with, unique_name};
+use crate::engine::store::lock::{self, Lock, LockWait, is_unique_with, unique_name};
 use crate::engine::store::session::SessionId;
 use crate::engine::store::state::{KNOWN_REPOSITORIES, State};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::survey::Moment;
+use crate::engine::workspace::survey::ChangeTime;
 use crate::error::Error;
 use crate::limits::{KNOWN_REPOSITORIES_BYTES_MAX, KNOWN_REPOSITORIES_MAX};
 
@@ -55,14 +55,17 @@ pub struct CommandTurn(#[expect(dead_code, reason = "held until it is dropped")]
 impl CommandTurn {
     /// Waits for the command that runs now; returns `None` if that takes long. This command is then recorded as one
     /// that another overlaps.
-    pub fn take(state: &State) -> Option<Self> {
-        lock::take(state.fd(), TURN_LOCK, 0o600, Some(Wait::at_most(TURN_TIME_MAX))).ok().flatten().map(Self)
+    pub fn wait_for_turn(state: &State) -> Option<Self> {
+        lock::take(state.fd(), TURN_LOCK, 0o600, Some(LockWait::without_queue(TURN_TIME_MAX)))
+            .ok()
+            .flatten()
+            .map(Self)
     }
 }
 
 /// A running command; dropping it marks its end.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningCommand {
     /// Folder of all running commands.
     folder: Arc<OwnedFd>,
     /// Its name.
@@ -75,7 +78,7 @@ pub struct Running {
     _lock: Lock,
 }
 
-impl Running {
+impl RunningCommand {
     /// Records that a command is about to run. The caller holds the lock of the workspace.
     ///
     /// # Errors
@@ -130,14 +133,14 @@ impl Running {
 
     /// Waits until a write gets a later time than all current files; returns the time that a write may still have if the
     /// clock of the file system is too coarse for that.
-    pub fn pass_a_moment(&self) -> Option<Moment> {
+    pub fn wait_for_clock_tick(&self) -> Option<ChangeTime> {
         // If the clock cannot be read, starting the command takes longer than one tick.
-        let (began, has_passed) = super::layer::pass_a_moment(&self.folder).ok()?;
+        let (began, has_passed) = super::layer::wait_for_clock_tick(&self.folder).ok()?;
         Some(began).filter(|_| !has_passed)
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningCommand {
     fn drop(&mut self) {
         for (folder, name) in &self.left {
             let _ = fs::unlink_at(folder, name, AtFlags::empty());
@@ -200,7 +203,7 @@ pub fn find_running(state: &State, name: &str) -> Option<DirectCommand> {
 }
 
 /// Takes the notes of commands whose calls were killed. The caller holds the lock of the workspace.
-pub fn left_behind(state: &State) -> Vec<Vec<u8>> {
+pub fn take_dead_notes(state: &State) -> Vec<Vec<u8>> {
     let alive = all(state);
     let Ok(Some(notes)) = state.find_folder(NOTES_FOLDER) else { return Vec::new() };
     let names = fs::names_in(&notes).unwrap_or_default();

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::outside::Network;
-use super::plan::Reach;
+use super::plan::Access;
 
 /// The program of the system.
 #[cfg(target_os = "macos")]
@@ -43,11 +43,11 @@ const OF_SYSTEM: [&str; 6] = [
 ///
 /// # Errors
 /// Returns the reason if a profile cannot confine a command to this access.
-pub fn profile(reach: &Reach, program: &str) -> Result<String, String> {
+pub fn profile(reach: &Access, program: &str) -> Result<String, String> {
     if let Network::Hosts(_) = reach.network {
         return Err("Seatbelt cannot limit the network to a list of hosts".to_owned());
     }
-    let mut rules = Rules(START.to_owned());
+    let mut rules = ProfileText(START.to_owned());
     rules.add("allow file-read*", "literal", OsStr::new(program))?;
     for path in OF_SYSTEM.iter().map(OsStr::new).chain(reach.outside.shown.iter().map(AsRef::as_ref)) {
         rules.add("allow file-read*", "subpath", path)?;
@@ -55,7 +55,7 @@ pub fn profile(reach: &Reach, program: &str) -> Result<String, String> {
     for path in &reach.hidden {
         rules.add("deny file-read*", "subpath", &path.path)?;
     }
-    for folder in reach.own_folders() {
+    for folder in reach.visible_folders() {
         rules.add("allow file-read*", "subpath", folder.as_os_str())?;
     }
     for folder in reach.writable_folders() {
@@ -84,9 +84,9 @@ pub fn profile(reach: &Reach, program: &str) -> Result<String, String> {
 }
 
 /// Growing text of a profile.
-struct Rules(String);
+struct ProfileText(String);
 
-impl Rules {
+impl ProfileText {
     /// Adds a rule for a path.
     fn add(&mut self, rule: &str, filter: &str, path: &OsStr) -> Result<(), String> {
         let text = path.to_str().filter(|text| !text.contains(char::is_control));
@@ -103,8 +103,8 @@ impl Rules {
 /// # Errors
 /// As [`profile`].
 #[cfg(target_os = "macos")]
-pub fn command(reach: &Reach) -> Result<std::process::Command, String> {
-    let own = crate::platform::process::own_program();
+pub fn command(reach: &Access) -> Result<std::process::Command, String> {
+    let own = crate::platform::process::program_path();
     let mut command = std::process::Command::new(PROGRAM);
     command.args(["-p", &profile(reach, own)?, own, super::backend::INTERNAL, "seatbelt"]).env_clear();
     Ok(command)
@@ -112,18 +112,18 @@ pub fn command(reach: &Reach) -> Result<std::process::Command, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::Hidden;
+    use super::super::plan::HiddenPath;
     use super::*;
 
     #[test]
     fn profile_protects_repositories_and_hides_secrets() {
-        let reach = Reach {
+        let reach = Access {
             root: "/Users/me/work".into(),
             protected: vec![".git".into(), "in/ner/.git".into()],
             states: vec![".lbx".into()],
-            hidden: vec![Hidden { path: "/Users/me/.ssh".into(), is_folder: true }],
+            hidden: vec![HiddenPath { path: "/Users/me/.ssh".into(), is_folder: true }],
             temporary: Some("/Users/me/work/.lbx/id/tmp/s/files".into()),
-            ..Reach::default()
+            ..Access::default()
         };
         let profile = profile(&reach, "/opt/lbx").unwrap();
         let at = |rule: &str| profile.find(rule).unwrap_or_else(|| panic!("{rule}\n{profile}"));
@@ -142,10 +142,10 @@ mod tests {
 
     #[test]
     fn names_cannot_end_a_rule() {
-        let reach = Reach { root: "/a\")(allow default)(\\".into(), ..Reach::default() };
+        let reach = Access { root: "/a\")(allow default)(\\".into(), ..Access::default() };
         let profile = profile(&reach, "/opt/lbx").unwrap();
         assert!(profile.contains("(subpath \"/a\\\")(allow default)(\\\\\")"), "{profile}");
-        let reach = Reach { root: "/a\nb".into(), ..Reach::default() };
+        let reach = Access { root: "/a\nb".into(), ..Access::default() };
         assert!(super::profile(&reach, "/opt/lbx").unwrap_err().starts_with("Seatbelt cannot name"));
     }
 }

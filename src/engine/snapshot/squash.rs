@@ -20,17 +20,17 @@ use gix::objs::tree::EntryKind;
 use super::record::commit::IgnoreQuery;
 use super::scan::scan_index::{mode_of, users_index};
 use super::store::Store;
-use super::store::branch::{Branch, Moved};
+use super::store::branch::{Branch, BranchMove};
 use super::store::commit_builder;
 use super::store::dir::Dir;
 use super::store::objects;
 use super::store::pack;
 use super::store::refs::{self, LogLine, RefLock, RefTarget};
 use super::store::tree::{self, TreeEdit, TreeItem};
-use super::store::{Context as _, SnapshotError};
+use super::store::{ErrorContext as _, SnapshotError};
 use super::view::compare::{self, PathChange};
 use crate::text::content::looks_binary;
-use crate::text::merge::{self, Alike, Labels};
+use crate::text::merge::{self, ConflictLabels, EqualChanges};
 
 /// Most bytes of one file's conflicts that are shown.
 const CONFLICTS_BYTES: usize = 4_000;
@@ -91,7 +91,7 @@ pub struct Squash<'a> {
 
 /// Result of a squash.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Squashed {
+pub struct SquashResult {
     /// Commits, in hex, oldest first; none in a dry run.
     pub commits: Vec<String>,
     /// Commit that the branch was at, or began at, in hex.
@@ -103,7 +103,7 @@ pub struct Squashed {
     /// Files that git ignores by now, though it did not when the session changed them; they are left out.
     pub ignored: BTreeSet<Vec<u8>>,
     /// Conflicts with the branch; if there are any, nothing was made.
-    pub conflicts: Vec<Overlap>,
+    pub conflicts: Vec<MergeOverlap>,
     /// Reason why a power failure may lose the commits, if they could not be synced.
     pub may_be_lost: Option<String>,
     /// Reason why the index was not updated, if the commits were made without that.
@@ -111,7 +111,7 @@ pub struct Squashed {
 }
 
 /// Branch that gets the commits.
-pub(in crate::engine::snapshot) struct Onto {
+pub(in crate::engine::snapshot) struct SquashTarget {
     /// The branch.
     pub(in crate::engine::snapshot) branch: Branch,
     /// Its commit; `None` if the branch does not exist.
@@ -122,7 +122,7 @@ pub(in crate::engine::snapshot) struct Onto {
 
 /// A file that could not be merged into the branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Overlap {
+pub struct MergeOverlap {
     /// Path from the root.
     pub path: Vec<u8>,
     /// Reason.
@@ -131,7 +131,7 @@ pub struct Overlap {
     pub conflicts: Option<String>,
 }
 
-impl Overlap {
+impl MergeOverlap {
     /// Returns the reason for a path.
     fn new(path: &[u8], why: &str, conflicts: Option<String>) -> Self {
         Self { path: path.to_owned(), why: why.to_owned(), conflicts }
@@ -145,7 +145,8 @@ impl Store {
     /// Fails if git's folder cannot be read.
     pub fn in_progress(&self) -> Result<Option<&'static str>, SnapshotError> {
         for (name, what) in IN_PROGRESS {
-            if self.repo.own().stat(name).context(|| "git's folder cannot be read".into())?.is_some() {
+            if self.repo.head_folder().stat(name).context(|| "git's folder cannot be read".into())?.is_some()
+            {
                 return Ok(Some(what));
             }
         }
@@ -182,8 +183,8 @@ impl Store {
     /// # Errors
     /// Fails if the branch is checked out, is lbx's own, has a name that git rejects, or was moved meanwhile. Returns
     /// the OS error of the disk. The branch has not moved then.
-    pub fn squash(&self, squash: &Squash<'_>) -> Result<Squashed, SnapshotError> {
-        let Onto { branch, tip, at: base } = self.onto(squash.branch)?;
+    pub fn squash(&self, squash: &Squash<'_>) -> Result<SquashResult, SnapshotError> {
+        let SquashTarget { branch, tip, at: base } = self.target_branch(squash.branch)?;
         if !squash.checked_out {
             branch.check_free(&self.repo, refs::head_target(&self.repo)?.as_ref())?;
         }
@@ -192,8 +193,11 @@ impl Store {
         }
         let empty = ObjectId::empty_tree(self.repo.object_hash());
         let base_tree = base.map_or(Ok(empty), |id| commit_builder::tree_of(&self.repo, id))?;
-        let mut squashed =
-            Squashed { base: base.map(|id| id.to_string()), is_new: tip.is_none(), ..Squashed::default() };
+        let mut squashed = SquashResult {
+            base: base.map(|id| id.to_string()),
+            is_new: tip.is_none(),
+            ..SquashResult::default()
+        };
         squashed.ignored = self.ignored_by_now(squash, base_tree)?;
         let placed = self.place_all(squash, base_tree, &mut squashed)?;
         if squash.dry_run || !squashed.conflicts.is_empty() || squashed.files == 0 {
@@ -209,8 +213,8 @@ impl Store {
         let subject = subject.and_then(|message| message.lines().next()).unwrap_or_default().to_owned();
         let line = LogLine { subject, seconds: squash.seconds };
         squashed.may_be_lost = match branch.advance(&self.repo, tip, newest, &line) {
-            Ok(Moved::Yes) => None,
-            Ok(Moved::Overtaken) => {
+            Ok(BranchMove::Yes) => None,
+            Ok(BranchMove::Overtaken) => {
                 return Err(SnapshotError::new(format!(
                     "the branch `{}` was moved meanwhile",
                     squash.branch
@@ -221,7 +225,7 @@ impl Store {
             Err(error) => return Err(error),
         };
         if let Some(index) = index {
-            refs::append_log(&self.repo, self.repo.own(), "HEAD", (tip, newest), &line);
+            refs::append_log(&self.repo, self.repo.head_folder(), "HEAD", (tip, newest), &line);
             squashed.index_is_old = index.put().err().map(|error| error.to_string());
         }
         Ok(squashed)
@@ -239,12 +243,15 @@ impl Store {
 
     /// Returns the lock of git's index, if it is there.
     pub fn index_lock(&self) -> Option<PathBuf> {
-        let folder = self.repo.own();
+        let folder = self.repo.head_folder();
         folder.stat(LOCK).is_ok_and(|stat| stat.is_some()).then(|| folder.path().join(LOCK))
     }
 
     /// Returns the branch of that name, with the commit that it is at or would begin at.
-    pub(in crate::engine::snapshot) fn onto(&self, name: &str) -> Result<Onto, SnapshotError> {
+    pub(in crate::engine::snapshot) fn target_branch(
+        &self,
+        name: &str,
+    ) -> Result<SquashTarget, SnapshotError> {
         if name == self.branch() || ["HEAD", "@"].contains(&name) || name.starts_with('-') {
             return Err(SnapshotError::new(format!(
                 "`{name}` cannot be the target of a squash: name a branch of your own"
@@ -253,7 +260,7 @@ impl Store {
         let branch = Branch::new(name, None)?;
         let tip = branch.tip(&self.repo)?;
         let at = tip.map_or_else(|| refs::head(&self.repo), |tip| Ok(Some(tip)))?;
-        Ok(Onto { branch, tip, at })
+        Ok(SquashTarget { branch, tip, at })
     }
 
     /// Returns the files to commit that git ignores by now and that the branch does not have. Deletions do not count.
@@ -292,8 +299,8 @@ impl Store {
         &self,
         squash: &Squash<'_>,
         base_tree: ObjectId,
-        squashed: &mut Squashed,
-    ) -> Result<Vec<Vec<Placed>>, SnapshotError> {
+        squashed: &mut SquashResult,
+    ) -> Result<Vec<Vec<TargetPath>>, SnapshotError> {
         let (mut placed, mut tree) = (Vec::new(), base_tree);
         let size = if squash.merge.is_some() { 1 } else { squash.steps.len().max(1) };
         for steps in squash.steps.chunks(size) {
@@ -305,7 +312,7 @@ impl Store {
         squashed.files = compare::trees(&self.repo, base_tree, tree, usize::MAX)?.paths.len();
         // Drop the texts that were only compared, and keep those that no snapshot has: the session's alone.
         let is_committed = |id: &ObjectId| {
-            let found = |one: &Placed| matches!(one.to, To::Found(found) if found.id == *id);
+            let found = |one: &TargetPath| matches!(one.to, PathTarget::Found(found) if found.id == *id);
             placed.iter().flatten().any(found)
         };
         for (id, (kind, bytes)) in self.repo.take_new() {
@@ -321,8 +328,8 @@ impl Store {
         &self,
         tree: ObjectId,
         changes: &[&PathChange],
-        squashed: &mut Squashed,
-    ) -> Result<(Vec<Placed>, ObjectId), SnapshotError> {
+        squashed: &mut SquashResult,
+    ) -> Result<(Vec<TargetPath>, ObjectId), SnapshotError> {
         let moved: BTreeSet<&Vec<u8>> = changes.iter().filter_map(|change| change.from.as_ref()).collect();
         let is_left_out =
             |change: &&PathChange| change.after.is_some() && squashed.ignored.contains(&change.path);
@@ -349,13 +356,13 @@ impl Store {
     }
 
     /// Returns the tree with the changes of a step.
-    fn written(&self, tree: ObjectId, placed: &[Placed]) -> Result<ObjectId, SnapshotError> {
+    fn written(&self, tree: ObjectId, placed: &[TargetPath]) -> Result<ObjectId, SnapshotError> {
         let mut edits = Vec::new();
         for one in placed {
             let to = match &one.to {
-                To::Nothing => None,
-                To::Found(found) => Some(*found),
-                To::Text(kind, text) => {
+                PathTarget::Nothing => None,
+                PathTarget::Found(found) => Some(*found),
+                PathTarget::Text(kind, text) => {
                     let id = self.repo.write(Kind::Blob, text)?;
                     Some(TreeItem { kind: *kind, id })
                 }
@@ -369,10 +376,10 @@ impl Store {
     fn commit_all(
         &self,
         squash: &Squash<'_>,
-        placed: &[Vec<Placed>],
+        placed: &[Vec<TargetPath>],
         base: Option<ObjectId>,
         base_tree: ObjectId,
-        squashed: &mut Squashed,
+        squashed: &mut SquashResult,
     ) -> Result<ObjectId, SnapshotError> {
         let (mut tree, mut parent) = (base_tree, base);
         for (step, placed) in squash.steps.iter().zip(placed) {
@@ -416,9 +423,9 @@ impl Store {
         &self,
         (tree, cleared): (ObjectId, ObjectId),
         change: &PathChange,
-    ) -> Result<Result<Option<Placed>, Overlap>, SnapshotError> {
+    ) -> Result<Result<Option<TargetPath>, MergeOverlap>, SnapshotError> {
         let path = change.path.clone();
-        let refused = |why: &str| Ok(Err(Overlap::new(&path, why, None)));
+        let refused = |why: &str| Ok(Err(MergeOverlap::new(&path, why, None)));
         let ours = match tree::look_up(&self.repo, cleared, &change.path)? {
             tree::Lookup::Blocked(..) => return refused("a parent of it is a file there"),
             found => found.entry(),
@@ -430,19 +437,19 @@ impl Store {
             };
             let moved = PathChange { path: from.clone(), from: None, ..change.clone() };
             let placed = self.place((tree, tree), &moved)?;
-            let kept = To::Found(there);
+            let kept = PathTarget::Found(there);
             let placed = placed.map(|placed| placed.map_or(kept, |placed| placed.to));
             return Ok(match placed {
-                Ok(to) => Ok(Some(Placed { path, to })),
-                Err(overlap) => Err(Overlap { path, ..overlap }),
+                Ok(to) => Ok(Some(TargetPath { path, to })),
+                Err(overlap) => Err(MergeOverlap { path, ..overlap }),
             });
         }
         if ours == after {
             return Ok(Ok(None));
         }
         if ours == before {
-            let to = after.map_or(To::Nothing, To::Found);
-            return Ok(Ok(Some(Placed { path, to })));
+            let to = after.map_or(PathTarget::Nothing, PathTarget::Found);
+            return Ok(Ok(Some(TargetPath { path, to })));
         }
         match (change.before, ours, change.after) {
             (_, Some(ours), _) if ours.kind == EntryKind::Tree => refused("the branch has a folder there"),
@@ -460,9 +467,10 @@ impl Store {
         before: TreeItem,
         ours: TreeItem,
         after: TreeItem,
-    ) -> Result<Result<Option<Placed>, Overlap>, SnapshotError> {
+    ) -> Result<Result<Option<TargetPath>, MergeOverlap>, SnapshotError> {
         let path = change.path.clone();
-        let refused = |why: &str, conflicts: Option<String>| Ok(Err(Overlap::new(&path, why, conflicts)));
+        let refused =
+            |why: &str, conflicts: Option<String>| Ok(Err(MergeOverlap::new(&path, why, conflicts)));
         let (old, new) = (before, after);
         if ![old, ours, new].into_iter().all(TreeItem::is_file) {
             return refused("it is a link or a submodule, and the branch has another version", None);
@@ -473,11 +481,12 @@ impl Store {
         if [&base, &ours_bytes, &new].into_iter().any(|text| looks_binary(text)) {
             return refused("it is not text, and the branch has another version", None);
         }
-        match merge::merge(&base, &ours_bytes, &new, Alike::Once) {
+        match merge::merge(&base, &ours_bytes, &new, EqualChanges::Once) {
             Ok(text) if text == ours_bytes && kind == ours.kind => Ok(Ok(None)),
-            Ok(text) => Ok(Ok(Some(Placed { path, to: To::Text(kind, text) }))),
+            Ok(text) => Ok(Ok(Some(TargetPath { path, to: PathTarget::Text(kind, text) }))),
             Err(_) => {
-                let labels = Labels { base: "before the session", one: "the branch", other: "the session" };
+                let labels =
+                    ConflictLabels { base: "before the session", one: "the branch", other: "the session" };
                 let shown = merge::conflicts(&base, &ours_bytes, &new, labels, CONFLICTS_BYTES);
                 refused("both changed the same lines", Some(shown))
             }
@@ -487,7 +496,7 @@ impl Store {
 
 /// Divides what is placed among the commits of its steps. A commit that puts a file above or below deleted ones takes their
 /// deletions along.
-fn divided(steps: &[SquashCommit], mut placed: Vec<Placed>) -> Vec<Vec<Placed>> {
+fn divided(steps: &[SquashCommit], mut placed: Vec<TargetPath>) -> Vec<Vec<TargetPath>> {
     if steps.len() == 1 {
         return vec![placed];
     }
@@ -495,9 +504,9 @@ fn divided(steps: &[SquashCommit], mut placed: Vec<Placed>) -> Vec<Vec<Placed>> 
         path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
     };
     let commits = steps.iter().map(|step| {
-        let is_of_step = |one: &mut Placed| {
+        let is_of_step = |one: &mut TargetPath| {
             step.changes.iter().any(|PathChange { path, after, .. }| {
-                let gives_way = after.is_some() && matches!(one.to, To::Nothing);
+                let gives_way = after.is_some() && matches!(one.to, PathTarget::Nothing);
                 *path == one.path || (gives_way && (is_above(path, &one.path) || is_above(&one.path, path)))
             })
         };
@@ -507,15 +516,15 @@ fn divided(steps: &[SquashCommit], mut placed: Vec<Placed>) -> Vec<Vec<Placed>> 
 }
 
 /// A path with its target state.
-struct Placed {
+struct TargetPath {
     /// Path.
     path: Vec<u8>,
     /// Target state.
-    to: To,
+    to: PathTarget,
 }
 
 /// Target state of a path.
-enum To {
+enum PathTarget {
     /// No file.
     Nothing,
     /// An entry that the repository has.
@@ -569,7 +578,7 @@ impl Store {
     /// # Errors
     /// Fails if another git process holds the lock, the index has conflicts, or a committed file has staged changes.
     fn index_after(&self, base_tree: ObjectId, commit: ObjectId) -> Result<NewIndex<'_>, SnapshotError> {
-        let folder = self.repo.own();
+        let folder = self.repo.head_folder();
         let doing = || {
             format!(
                 "git's index is locked by `{}`: another git is running, or was killed",
@@ -598,7 +607,7 @@ impl Store {
 
     /// Returns the present index; an empty one if it does not exist.
     fn index(&self) -> Result<File, SnapshotError> {
-        let folder = self.repo.own();
+        let folder = self.repo.head_folder();
         if folder.stat(INDEX).context(|| "git's index cannot be read".into())?.is_none() {
             return Ok(File::from_state(State::new(self.repo.object_hash()), INDEX));
         }

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use super::lock::unique_name;
 use super::session::{self, ReadRecord, SessionId, SessionState};
-use super::state::{Lock, State, names_in, part_from_other_names};
+use super::state::{Lock, State, break_hard_links, names_in};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::Error;
@@ -198,7 +198,7 @@ fn save_mark(
 ) -> (ReadRecord, Option<ReadRecord>) {
     let before = session.mark(&mark.path);
     let known = before.as_ref().filter(|known| known.sha256 != mark.sha256);
-    let kept = known.map(ReadRecord::as_earlier).unwrap_or_default();
+    let kept = known.map(ReadRecord::shown_before_foreign_change).unwrap_or_default();
     let left = known.into_iter().flat_map(ReadRecord::versions);
     session::forget_shown(state, left.filter(|left| !kept.iter().any(|version| version.sha256 == *left)));
     session.add_mark(mark.clone());
@@ -210,7 +210,7 @@ pub fn sums(state: &State) -> BTreeMap<CallKey, CallSum> {
     let Ok(Some(folder)) = state.find_folder(FOLDER) else { return BTreeMap::new() };
     // In a read-only workspace no call adds files up, so no lock is needed.
     let _lock = state.lock(folder.as_fd(), LOCK, "the counted calls").ok();
-    let mut sums = Sums::read(&folder);
+    let mut sums = CallSums::read(&folder);
     for (number, name) in numbered(&folder) {
         sums.add_file(&folder, number, &name);
     }
@@ -249,7 +249,7 @@ fn add_up(workspace: &Workspace) -> Option<()> {
 /// Starts a new file, and adds up the full ones before it. A later call repeats a failed step.
 fn begin_new(folder: &OwnedFd, _lock: &Lock) -> Option<()> {
     let full = numbered(folder);
-    let mut sums = Sums::read(folder);
+    let mut sums = CallSums::read(folder);
     let through = sums.through;
     for (number, name) in &full {
         sums.add_file(folder, *number, name);
@@ -275,7 +275,7 @@ fn numbered(folder: &OwnedFd) -> Vec<(u64, String)> {
 /// The file `sums`: a line with the number of the last file that it includes, then lines as in the others; the session
 /// used last is at the end.
 #[derive(Debug, Default)]
-struct Sums {
+struct CallSums {
     /// Number of the last full file that it includes.
     through: u64,
     /// Sums.
@@ -284,7 +284,7 @@ struct Sums {
     sessions: Vec<String>,
 }
 
-impl Sums {
+impl CallSums {
     /// Reads it; empty if it is missing or damaged.
     fn read(folder: &OwnedFd) -> Self {
         let mut sums = Self::default();
@@ -407,7 +407,7 @@ pub struct HookRecord {
 /// # Errors
 /// Returns the OS error.
 pub fn add(state: &State, record: &HookRecord) -> Result<(), Error> {
-    let io = |source: std::io::Error| Error::io("write", state.shown(NAME), source);
+    let io = |source: std::io::Error| Error::io("write", state.display(NAME), source);
     let mut line = serde_json::to_vec(record).map_err(|error| Error::internal(error.to_string()))?;
     line.push(b'\n');
     let opened = fs::open_at(state.fd(), OsStr::new(NAME), fs::ADD);
@@ -420,7 +420,7 @@ pub fn add(state: &State, record: &HookRecord) -> Result<(), Error> {
     };
     let name = OsStr::new(NAME);
     let stat = rustix::fs::fstat(&file).map_err(|errno| io(errno.into()))?;
-    if part_from_other_names(state.fd().as_fd(), name, &stat, HOOK_LOG_BYTES_MAX).map_err(io)? {
+    if break_hard_links(state.fd().as_fd(), name, &stat, HOOK_LOG_BYTES_MAX).map_err(io)? {
         return add(state, record);
     }
     (&file).write_all(&line).map_err(io)?;
@@ -471,7 +471,7 @@ mod tests {
 
     #[test]
     fn older_sessions_are_summed_into_one_entry() {
-        let mut sums = Sums::default();
+        let mut sums = CallSums::default();
         let sessions = (0..SESSIONS_MAX + 2).chain([0]).map(|number| format!("s{number}\tread\t1\t2\t3"));
         let text = sessions.collect::<Vec<_>>().join("\n");
         sums.add(text.lines());

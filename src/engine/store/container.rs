@@ -20,7 +20,7 @@ use super::state::STATE_FOLDER;
 use crate::engine::workspace::programs;
 use crate::error::{Error, ErrorKind};
 use crate::limits::ENGINE_MESSAGE_BYTES_MAX;
-use crate::platform::process::own_program;
+use crate::platform::process::program_path;
 use crate::sha256::Sha256;
 
 /// First argument that makes lbx print its own SHA-256.
@@ -43,7 +43,7 @@ pub fn run_internal(arguments: &[std::ffi::OsString]) -> Option<u8> {
         return None;
     }
     // Not every system has a /proc; the program was called by its full path.
-    let told = own_bytes().or_else(|_| bytes_at(own)).ok().and_then(|bytes| {
+    let told = program_bytes().or_else(|_| bytes_at(own)).ok().and_then(|bytes| {
         let line = format!("{}\n", Sha256::of(&bytes));
         std::io::stdout().write_all(line.as_bytes()).ok()
     });
@@ -111,7 +111,7 @@ fn words(text: &str) -> Option<Vec<String>> {
 }
 
 /// Joins words to a text that [`of_exec`] accepts.
-pub fn shown(words: &[String]) -> String {
+pub fn join_words(words: &[String]) -> String {
     let is_plain = |word: &str| {
         !word.is_empty() && !word.contains(|letter: char| letter.is_whitespace() || "'\"\\".contains(letter))
     };
@@ -183,7 +183,7 @@ fn quoted(word: &std::ffi::OsStr) -> std::ffi::OsString {
 /// # Errors
 /// Returns the OS error.
 pub fn stamp() -> Result<String, Error> {
-    let stat = own_file().and_then(|file| file.metadata()).map_err(unreadable)?;
+    let stat = open_program().and_then(|file| file.metadata()).map_err(unreadable)?;
     Ok(format!("{}-{}-{}", env!("CARGO_PKG_VERSION"), stat.len(), stat.mtime()))
 }
 
@@ -193,7 +193,7 @@ pub fn stamp() -> Result<String, Error> {
 /// # Errors
 /// Returns `io_error` with the engine's message.
 pub fn install(container: &Container, root: &str) -> Result<Container, Error> {
-    let bytes = own_bytes().map_err(unreadable)?;
+    let bytes = program_bytes().map_err(unreadable)?;
     let sum = Sha256::of(&bytes).to_string();
     let name = format!("lbx-{}", sum.get(..DIGITS).unwrap_or(&sum));
     let mut said = String::new();
@@ -234,7 +234,7 @@ fn copy(container: &Container, bytes: &[u8], to: &str) -> Result<(), String> {
     if let Some((engine, name)) = &container.engine {
         // Engines do not follow a link in /proc, so they get a real file.
         let aside =
-            Aside::make(bytes, to).map_err(|error| format!("a copy of lbx cannot be made: {error}"))?;
+            ProgramCopy::make(bytes, to).map_err(|error| format!("a copy of lbx cannot be made: {error}"))?;
         let mut command = Command::new(resolved(engine).map_err(|error| error.to_string())?);
         command.arg("cp").arg(aside.folder.0.join(&aside.sent)).arg(format!("{name}:{}", aside.place));
         return finished(programs::output(command.stdin(Stdio::null())), engine);
@@ -253,7 +253,7 @@ fn copy(container: &Container, bytes: &[u8], to: &str) -> Result<(), String> {
 }
 
 /// A copy of this program in a folder of its own.
-struct Aside {
+struct ProgramCopy {
     /// Folder.
     folder: TemporaryFolder,
     /// Name in the folder that an engine copies.
@@ -262,7 +262,7 @@ struct Aside {
     place: String,
 }
 
-impl Aside {
+impl ProgramCopy {
     /// Makes a copy of these bytes for the path `to`. It includes lbx's own folder, which may be missing inside, since
     /// engines make no folders.
     #[expect(
@@ -315,14 +315,14 @@ pub fn words_of(output: &Output) -> String {
 
 /// Opens this program's file.
 #[expect(clippy::disallowed_methods, reason = "this program, by its link in /proc")]
-fn own_file() -> std::io::Result<File> {
-    File::open(own_program())
+fn open_program() -> std::io::Result<File> {
+    File::open(program_path())
 }
 
 /// Returns the bytes of this program.
-fn own_bytes() -> std::io::Result<Vec<u8>> {
+fn program_bytes() -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    own_file()?.read_to_end(&mut bytes)?;
+    open_program()?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -334,7 +334,7 @@ fn bytes_at(path: &std::ffi::OsStr) -> std::io::Result<Vec<u8>> {
 
 /// Returns the error if this program cannot read itself.
 fn unreadable(source: std::io::Error) -> Error {
-    Error::io("read", own_program(), source)
+    Error::io("read", program_path(), source)
 }
 
 /// First argument of a tied call; the call's own arguments follow.
@@ -350,7 +350,7 @@ pub fn run_tied(arguments: &[OsString]) -> Option<u8> {
     }
     // Not every system has a /proc; the program was called by its full path.
     let status =
-        watched(Command::new(own_program()).args(call)).or_else(|_| watched(Command::new(own).args(call)));
+        watched(Command::new(program_path()).args(call)).or_else(|_| watched(Command::new(own).args(call)));
     Some(status.unwrap_or(FAILED))
 }
 
@@ -390,7 +390,7 @@ mod tests {
         ] {
             let exec = of_exec(text).unwrap().exec;
             assert_eq!(exec, wanted, "{text}");
-            assert_eq!(of_exec(&shown(&exec)).unwrap().exec, wanted, "{text}");
+            assert_eq!(of_exec(&join_words(&exec)).unwrap().exec, wanted, "{text}");
         }
         for wrong in ["", "  ", "a 'b", "a \"b", "a \\"] {
             assert!(of_exec(wrong).is_err(), "{wrong}");

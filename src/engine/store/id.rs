@@ -76,7 +76,7 @@ impl fmt::Display for StateId {
 
 /// Origin of an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
+pub enum IdOrigin {
     /// Environment variable.
     Environment,
     /// A file in the user's state folder.
@@ -87,16 +87,16 @@ pub enum Origin {
 
 /// An id with its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
+pub struct IdWithOrigin {
     /// The id.
     pub id: StateId,
     /// Origin of the id.
-    pub origin: Origin,
+    pub origin: IdOrigin,
     /// Owner of its file.
     file_owner: Option<u32>,
 }
 
-impl Identity {
+impl IdWithOrigin {
     /// Derives the id of the workspace at `root`. It reveals nothing about the account's states elsewhere, and a copy
     /// of the state in another folder belongs to nobody: the id depends on the account's secret and on the folder
     /// itself.
@@ -113,14 +113,14 @@ impl Identity {
     /// Returns true if a folder of this name that belongs to `uid` may be the state: the account's own, or that of the
     /// id's owner, as when root works in a user's home. An id from the environment is shared on purpose.
     pub fn may_belong_to(&self, uid: u32) -> bool {
-        self.origin == Origin::Environment || uid == fs::user_id() || self.file_owner == Some(uid)
+        self.origin == IdOrigin::Environment || uid == fs::user_id() || self.file_owner == Some(uid)
     }
 }
 
 /// Id to use, before anything is made.
-enum Choice {
+enum IdChoice {
     /// Known id, which may have a state already.
-    Settled(Identity),
+    Settled(IdWithOrigin),
     /// New id: the user's file has to be made.
     New(PathBuf),
     /// No id: it can be neither stored nor derived.
@@ -128,15 +128,15 @@ enum Choice {
 }
 
 /// Chooses the id for a workspace at `root`.
-fn choose(root: BorrowedFd<'_>) -> Result<Choice, Error> {
+fn choose(root: BorrowedFd<'_>) -> Result<IdChoice, Error> {
     if let Some(text) = std::env::var_os(VARIABLE).filter(|text| !text.is_empty()) {
-        return of_environment(&text).map(Choice::Settled);
+        return of_environment(&text).map(IdChoice::Settled);
     }
     // Others can know a derived id, so it is never used if the user can have a secret one.
     Ok(match of_user(root)? {
-        Choice::Settled(known) => Choice::Settled(known.of_root(root)?),
-        Choice::New(folder) => Choice::New(folder),
-        Choice::Impossible => derived_for(root)?.map_or(Choice::Impossible, Choice::Settled),
+        IdChoice::Settled(known) => IdChoice::Settled(known.of_root(root)?),
+        IdChoice::New(folder) => IdChoice::New(folder),
+        IdChoice::Impossible => fallback_id(root)?.map_or(IdChoice::Impossible, IdChoice::Settled),
     })
 }
 
@@ -146,10 +146,10 @@ fn choose(root: BorrowedFd<'_>) -> Result<Choice, Error> {
 /// # Errors
 /// Returns `invalid_request` if the environment's id is malformed, `io_error` if the user's file has other content, or
 /// the OS error.
-pub fn find(root: BorrowedFd<'_>) -> Result<Option<Identity>, Error> {
+pub fn find(root: BorrowedFd<'_>) -> Result<Option<IdWithOrigin>, Error> {
     Ok(match choose(root)? {
-        Choice::Settled(known) => Some(known),
-        Choice::New(..) | Choice::Impossible => None,
+        IdChoice::Settled(known) => Some(known),
+        IdChoice::New(..) | IdChoice::Impossible => None,
     })
 }
 
@@ -157,14 +157,14 @@ pub fn find(root: BorrowedFd<'_>) -> Result<Option<Identity>, Error> {
 ///
 /// # Errors
 /// As [`find`]; also `io_error` if an id can be neither stored nor derived.
-pub fn make(root: BorrowedFd<'_>) -> Result<Identity, Error> {
+pub fn make(root: BorrowedFd<'_>) -> Result<IdWithOrigin, Error> {
     let made = match choose(root)? {
-        Choice::Settled(known) => Some(known),
-        Choice::New(folder) => match make_file(root, &folder)? {
+        IdChoice::Settled(known) => Some(known),
+        IdChoice::New(folder) => match make_file(root, &folder)? {
             Some(known) => Some(known.of_root(root)?),
-            None => derived_for(root)?,
+            None => fallback_id(root)?,
         },
-        Choice::Impossible => None,
+        IdChoice::Impossible => None,
     };
     made.ok_or_else(|| {
         Error::new(
@@ -179,21 +179,21 @@ pub fn make(root: BorrowedFd<'_>) -> Result<Identity, Error> {
 ///
 /// # Errors
 /// As [`make`].
-pub fn source(root: BorrowedFd<'_>) -> Result<Option<(Origin, Option<StateId>)>, Error> {
+pub fn source(root: BorrowedFd<'_>) -> Result<Option<(IdOrigin, Option<StateId>)>, Error> {
     Ok(match choose(root)? {
-        Choice::Settled(known) => Some((known.origin, Some(known.id))),
-        Choice::New(folder) => Some((Origin::User(folder.join(NAME)), None)),
-        Choice::Impossible => None,
+        IdChoice::Settled(known) => Some((known.origin, Some(known.id))),
+        IdChoice::New(folder) => Some((IdOrigin::User(folder.join(NAME)), None)),
+        IdChoice::Impossible => None,
     })
 }
 
 /// Parses the id from the environment.
-fn of_environment(text: &OsStr) -> Result<Identity, Error> {
+fn of_environment(text: &OsStr) -> Result<IdWithOrigin, Error> {
     let id = text.to_str().and_then(StateId::parse).ok_or_else(|| {
         Error::invalid(format!("{VARIABLE}: expected {DIGITS} hexadecimal digits in lower case"))
             .suggest(format!("Give {VARIABLE} such an id, as `openssl rand -hex 16` makes one, or unset it."))
     })?;
-    Ok(Identity { id, origin: Origin::Environment, file_owner: None })
+    Ok(IdWithOrigin { id, origin: IdOrigin::Environment, file_owner: None })
 }
 
 /// Returns the user's state folder, by the XDG base directory specification, and the folder that must exist before it
@@ -239,7 +239,7 @@ impl AccountLock {
         let flags = fs::READ.union(OFlags::RDWR);
         let open = || rustix::fs::openat(CWD, path.join(NAME), flags, Mode::empty());
         let Ok(file) = rustix::io::retry_on_intr(open) else { return Ok(()) };
-        match lock::take_opened(file.into(), Some(patience)) {
+        match lock::take_open_file(file.into(), Some(patience)) {
             Ok(None) => return Err(Errno::AGAIN),
             outcome => self.lock = outcome.ok().flatten(),
         }
@@ -267,17 +267,17 @@ fn is_no_place(errno: Errno) -> bool {
 }
 
 /// Reads the user's state folder, for a workspace at `root`.
-fn of_user(root: BorrowedFd<'_>) -> Result<Choice, Error> {
+fn of_user(root: BorrowedFd<'_>) -> Result<IdChoice, Error> {
     let Some((state_home, must_exist)) = state_home() else {
-        return Ok(Choice::Impossible);
+        return Ok(IdChoice::Impossible);
     };
     let path = state_home.join(FOLDER);
     match open_path(&path) {
-        Ok(folder) if is_within(&folder, root) => Ok(Choice::Impossible),
+        Ok(folder) if is_within(&folder, root) => Ok(IdChoice::Impossible),
         Ok(folder) => match read(&folder, &path)? {
             Some(known) => Ok(known),
-            None if fs::may_add_to(&folder).is_ok() => Ok(Choice::New(path)),
-            None => Ok(Choice::Impossible),
+            None if fs::may_add_to(&folder).is_ok() => Ok(IdChoice::New(path)),
+            None => Ok(IdChoice::Impossible),
         },
         Err(Errno::NOENT) => {
             let is_wanted = |folder: &&Path| must_exist.as_ref().is_none_or(|home| folder.starts_with(home));
@@ -285,11 +285,11 @@ fn of_user(root: BorrowedFd<'_>) -> Result<Choice, Error> {
                 state_home.ancestors().take_while(is_wanted).find_map(|folder| open_path(folder).ok());
             // A folder in the workspace may have come with it.
             Ok(match nearest.filter(|folder| !is_within(folder, root) && fs::may_add_to(folder).is_ok()) {
-                Some(_) => Choice::New(path),
-                None => Choice::Impossible,
+                Some(_) => IdChoice::New(path),
+                None => IdChoice::Impossible,
             })
         }
-        Err(errno) if is_no_place(errno) => Ok(Choice::Impossible),
+        Err(errno) if is_no_place(errno) => Ok(IdChoice::Impossible),
         Err(errno) => Err(Error::io("open", path.display().to_string(), errno)),
     }
 }
@@ -326,7 +326,7 @@ fn is_within(folder: &OwnedFd, root: BorrowedFd<'_>) -> bool {
 }
 
 /// Returns the id in the user's file; `None` if the file is missing.
-fn read(folder: &OwnedFd, path: &Path) -> Result<Option<Choice>, Error> {
+fn read(folder: &OwnedFd, path: &Path) -> Result<Option<IdChoice>, Error> {
     let file = path.join(NAME);
     let shown = file.display().to_string();
     let (bytes, stat) = match fs::read_opened(folder.as_fd(), OsStr::new(NAME), ID_FILE_BYTES_MAX as u64) {
@@ -335,7 +335,7 @@ fn read(folder: &OwnedFd, path: &Path) -> Result<Option<Choice>, Error> {
         Err(source) => {
             let errno = source.raw_os_error().map(Errno::from_raw_os_error);
             return match errno {
-                Some(Errno::ACCESS | Errno::PERM) => Ok(Some(Choice::Impossible)),
+                Some(Errno::ACCESS | Errno::PERM) => Ok(Some(IdChoice::Impossible)),
                 _ if fs::is_unfit(&source) => Err(no_id(&shown)),
                 _ => Err(Error::io("read", shown, source)),
             };
@@ -345,7 +345,7 @@ fn read(folder: &OwnedFd, path: &Path) -> Result<Option<Choice>, Error> {
     let id = text.and_then(|text| StateId::parse(text.strip_suffix('\n').unwrap_or(text)));
     let id = id.ok_or_else(|| no_id(&shown))?;
     let file_owner = Some(stat.st_uid);
-    Ok(Some(Choice::Settled(Identity { id, origin: Origin::User(file), file_owner })))
+    Ok(Some(IdChoice::Settled(IdWithOrigin { id, origin: IdOrigin::User(file), file_owner })))
 }
 
 /// Returns the error for a file without an id. The file is not replaced: the state of the lost id would silently
@@ -363,7 +363,7 @@ fn no_id(shown: &str) -> Error {
 
 /// Makes the user's file with a new id, or reads one that another call has just made; `None` if it cannot be stored
 /// after all.
-fn make_file(root: BorrowedFd<'_>, path: &Path) -> Result<Option<Identity>, Error> {
+fn make_file(root: BorrowedFd<'_>, path: &Path) -> Result<Option<IdWithOrigin>, Error> {
     let io = |errno: Errno| Error::io("make", path.display().to_string(), errno);
     if let Err(source) = make_folders(path) {
         let errno = source.raw_os_error().map(Errno::from_raw_os_error);
@@ -385,7 +385,7 @@ fn make_file(root: BorrowedFd<'_>, path: &Path) -> Result<Option<Identity>, Erro
         Err(errno) => return Err(io(errno)),
     }
     match read(&folder, path)? {
-        Some(Choice::Settled(known)) => Ok(Some(known)),
+        Some(IdChoice::Settled(known)) => Ok(Some(known)),
         _ => Ok(None),
     }
 }
@@ -405,7 +405,7 @@ fn publish(folder: &OwnedFd, aside: &str, id: &StateId) -> Result<(), Errno> {
     let errno_of = |source: std::io::Error| source.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error);
     let mut file: File = fs::create_at(folder.as_fd(), OsStr::new(aside), 0o600)?;
     let written = file.write_all(format!("{id}\n").as_bytes()).and_then(|()| file.sync_all());
-    let named = written.map_err(errno_of).and_then(|()| give_name(folder, aside));
+    let named = written.map_err(errno_of).and_then(|()| rename_unless_taken(folder, aside));
     // Gone already if it was renamed.
     let _ = fs::unlink_at(folder, aside, AtFlags::empty());
     named?;
@@ -413,7 +413,7 @@ fn publish(folder: &OwnedFd, aside: &str, id: &StateId) -> Result<(), Errno> {
 }
 
 /// Renames the file, unless the name is taken.
-fn give_name(folder: &OwnedFd, aside: &str) -> Result<(), Errno> {
+fn rename_unless_taken(folder: &OwnedFd, aside: &str) -> Result<(), Errno> {
     let rename = || rustix::fs::renameat_with(folder, aside, folder, NAME, RenameFlags::NOREPLACE);
     match rustix::io::retry_on_intr(rename) {
         // File systems without such a rename have links.
@@ -425,13 +425,13 @@ fn give_name(folder: &OwnedFd, aside: &str) -> Result<(), Errno> {
 }
 
 /// Returns the id for a workspace at `root` if the user can store none.
-fn derived_for(root: BorrowedFd<'_>) -> Result<Option<Identity>, Error> {
-    let of_account = |id| Identity { id, origin: Origin::Derived, file_owner: None };
-    derived().map(|id| of_account(id).of_root(root)).transpose()
+fn fallback_id(root: BorrowedFd<'_>) -> Result<Option<IdWithOrigin>, Error> {
+    let of_account = |id| IdWithOrigin { id, origin: IdOrigin::Derived, file_owner: None };
+    id_of_machine().map(|id| of_account(id).of_root(root)).transpose()
 }
 
 /// Returns the id by machine and user; `None` if nothing identifies the machine.
-fn derived() -> Option<StateId> {
+fn id_of_machine() -> Option<StateId> {
     let machine = MACHINE_FILES.iter().find_map(|path| machine_id(Path::new(path)))?;
     let uid = rustix::process::geteuid().as_raw();
     Some(StateId::of(&format!("{machine}\n{uid}")))

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::fs::{OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::io::Errno;
 
-use super::queue::{self, Place};
+use super::queue::{self, QueuePlace};
 use crate::engine::workspace::fs;
 use crate::platform;
 
@@ -41,7 +41,7 @@ pub struct Lock {
 
 /// Way to wait for a lock that others hold.
 #[derive(Clone, Copy)]
-pub struct Wait<'a> {
+pub struct LockWait<'a> {
     /// Longest time that one holder may keep it.
     pub patience: Duration,
     /// Folder of the queue of those that wait; `None` if any of them is next.
@@ -52,9 +52,9 @@ pub struct Wait<'a> {
     pub is_over: &'a dyn Fn() -> bool,
 }
 
-impl Wait<'_> {
+impl LockWait<'_> {
     /// Returns the way to wait for a lock that has no queue.
-    pub const fn at_most(patience: Duration) -> Self {
+    pub const fn without_queue(patience: Duration) -> Self {
         Self { patience, queue: None, meanwhile: &|| {}, is_over: &|| false }
     }
 }
@@ -68,7 +68,7 @@ pub fn take(
     folder: BorrowedFd<'_>,
     name: &str,
     mode: u32,
-    wait: Option<Wait<'_>>,
+    wait: Option<LockWait<'_>>,
 ) -> std::io::Result<Option<Lock>> {
     let name = OsStr::new(name);
     for _ in 0..TRIES {
@@ -81,9 +81,9 @@ pub fn take(
                 touch(&file, &stat, UTIME_OMIT);
             }
             file = match wait_for(&file, wait, &|| open(folder, name, mode, patience))? {
-                Waited::Locked(locked) => locked,
-                Waited::NewQueue => continue,
-                Waited::TooLong => return Ok(None),
+                WaitResult::Locked(locked) => locked,
+                WaitResult::NewQueue => continue,
+                WaitResult::TooLong => return Ok(None),
             };
         }
         // If the file was unlinked or replaced meanwhile, others lock another one.
@@ -101,7 +101,7 @@ pub fn take(
 }
 
 /// Returns true, and releases the lock, if it was free only because those that wait for it are not awake yet.
-fn is_overtaking(file: &File, stat: &Stat, wait: Option<Wait<'_>>) -> std::io::Result<bool> {
+fn is_overtaking(file: &File, stat: &Stat, wait: Option<LockWait<'_>>) -> std::io::Result<bool> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let contended = u64::try_from(stat.st_atime.max(stat.st_mtime)).unwrap_or_default();
     // The times spare a call that is alone the look at the queue.
@@ -119,7 +119,7 @@ fn is_overtaking(file: &File, stat: &Stat, wait: Option<Wait<'_>>) -> std::io::R
 /// Returns the OS error; not every file system locks folders.
 pub fn take_folder(folder: BorrowedFd<'_>, patience: Option<Duration>) -> std::io::Result<Option<Lock>> {
     // A descriptor of its own, so that the lock lasts as long as the value.
-    take_opened(File::from(fs::open_at(folder, OsStr::new("."), fs::FOLDER)?), patience)
+    take_open_file(File::from(fs::open_at(folder, OsStr::new("."), fs::FOLDER)?), patience)
 }
 
 /// Takes the exclusive lock of an open file or folder, and leaves its times alone: at once, or after waiting for one
@@ -127,28 +127,28 @@ pub fn take_folder(folder: BorrowedFd<'_>, patience: Option<Duration>) -> std::i
 ///
 /// # Errors
 /// Returns the OS error.
-pub fn take_opened(file: File, patience: Option<Duration>) -> std::io::Result<Option<Lock>> {
+pub fn take_open_file(file: File, patience: Option<Duration>) -> std::io::Result<Option<Lock>> {
     if is_taken(&file)? {
         return Ok(Some(Lock { _file: file }));
     }
     let Some(patience) = patience else { return Ok(None) };
-    match wait_for(&file, Wait::at_most(patience), &|| Err(Errno::NOSYS))? {
+    match wait_for(&file, LockWait::without_queue(patience), &|| Err(Errno::NOSYS))? {
         // A `flock` belongs to the open file, whichever of its descriptors stays open.
-        Waited::Locked(file) => Ok(Some(Lock { _file: file })),
-        Waited::NewQueue | Waited::TooLong => Ok(None),
+        WaitResult::Locked(file) => Ok(Some(Lock { _file: file })),
+        WaitResult::NewQueue | WaitResult::TooLong => Ok(None),
     }
 }
 
 /// A process that holds a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Holder {
+pub struct LockHolder {
     /// Process id.
     pub process: u32,
     /// Name of its program; empty if unknown.
     pub program: String,
 }
 
-impl Holder {
+impl LockHolder {
     /// Returns the processes that hold a lock on a file or folder with this inode, in or at `folder`, if the OS shows them: it
     /// hides those of another container.
     pub fn all_of(folder: BorrowedFd<'_>, stat: &Stat) -> Vec<Self> {
@@ -174,7 +174,7 @@ impl Holder {
     }
 }
 
-impl std::fmt::Display for Holder {
+impl std::fmt::Display for LockHolder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.program.as_str() {
             "" => write!(f, "process {}", self.process),
@@ -219,7 +219,7 @@ fn touch(file: &File, stat: &Stat, modification: i64) {
 }
 
 /// Opens the file of the queue, if there is one.
-fn open_queue(wait: Wait<'_>) -> Option<File> {
+fn open_queue(wait: LockWait<'_>) -> Option<File> {
     open(wait.queue?, queue::NAME.as_ref(), 0o600, Some(wait.patience)).ok().map(|(file, _)| file)
 }
 
@@ -304,7 +304,7 @@ fn set_aside(folder: BorrowedFd<'_>, name: &OsStr, patience: Option<Duration>) -
 }
 
 /// Result of a wait.
-enum Waited {
+enum WaitResult {
     /// The call holds the lock.
     Locked(File),
     /// Another queue has begun, or has to begin.
@@ -316,11 +316,11 @@ enum Waited {
 /// Waits for a lock while it passes from holder to holder. `open` opens its file again.
 fn wait_for(
     file: &File,
-    wait: Wait<'_>,
+    wait: LockWait<'_>,
     open: &dyn Fn() -> Result<(File, Stat), Errno>,
-) -> std::io::Result<Waited> {
+) -> std::io::Result<WaitResult> {
     // Without a place, the call takes the lock when it can.
-    let place = open_queue(wait).and_then(|file| Place::take(file).ok().flatten());
+    let place = open_queue(wait).and_then(|file| QueuePlace::take(file).ok().flatten());
     let receiver = lock_in_thread(file.try_clone()?, place.as_ref())?;
     (wait.meanwhile)();
     let (mut seen, mut since) = (rustix::fs::fstat(file)?, Instant::now());
@@ -330,17 +330,17 @@ fn wait_for(
         let looked = Instant::now();
         loop {
             if let Ok(locked) = receiver.recv_timeout(CANCELLED_AFTER.min(look_after)) {
-                return locked.map(Waited::Locked);
+                return locked.map(WaitResult::Locked);
             }
             if (wait.is_over)() {
-                return Ok(Waited::TooLong);
+                return Ok(WaitResult::TooLong);
             }
             if looked.elapsed() >= look_after {
                 break;
             }
         }
         if queued.is_some_and(|(queue, place)| !place.is_in_queue(queue)) {
-            return Ok(Waited::NewQueue);
+            return Ok(WaitResult::NewQueue);
         }
         let now = rustix::fs::fstat(file)?;
         if (now.st_mtime, now.st_mtime_nsec) != (seen.st_mtime, seen.st_mtime_nsec) {
@@ -353,21 +353,24 @@ fn wait_for(
             && is_taken(&again)?
         {
             queue::renew(queue);
-            return Ok(Waited::NewQueue);
+            return Ok(WaitResult::NewQueue);
         }
         if since.elapsed() >= wait.patience {
-            return Ok(Waited::TooLong);
+            return Ok(WaitResult::TooLong);
         }
     }
 }
 
 /// Takes a lock in a thread, which waits for its place in the queue first.
-fn lock_in_thread(file: File, place: Option<&Place>) -> std::io::Result<Receiver<std::io::Result<File>>> {
-    let place = place.map(Place::try_clone).transpose()?;
+fn lock_in_thread(
+    file: File,
+    place: Option<&QueuePlace>,
+) -> std::io::Result<Receiver<std::io::Result<File>>> {
+    let place = place.map(QueuePlace::try_clone).transpose()?;
     let (sender, receiver) = channel();
     std::thread::Builder::new().spawn(move || {
         // If this fails, the lock still excludes others.
-        let _ = place.as_ref().map(Place::wait);
+        let _ = place.as_ref().map(QueuePlace::wait);
         let locked = loop {
             match fs2::FileExt::lock_exclusive(&file) {
                 Err(source) if source.kind() == std::io::ErrorKind::Interrupted => {}
@@ -458,7 +461,7 @@ mod tests {
 
     /// Waits as a call does for the workspace's lock.
     fn in_queue(folder: &File, patience: Duration) -> Option<Lock> {
-        let wait = Wait { patience, queue: Some(folder.as_fd()), ..Wait::at_most(patience) };
+        let wait = LockWait { patience, queue: Some(folder.as_fd()), ..LockWait::without_queue(patience) };
         take(folder.as_fd(), "lock", 0o600, Some(wait)).unwrap()
     }
 
@@ -470,7 +473,7 @@ mod tests {
         drop(in_queue(&opened, Duration::ZERO).expect("nobody holds it"));
         let queue = || open(opened.as_fd(), queue::NAME.as_ref(), 0o600, None).unwrap();
         let (file, before) = queue();
-        let place = Place::take(file).unwrap().unwrap();
+        let place = QueuePlace::take(file).unwrap().unwrap();
         let long = Duration::from_secs(60);
         std::thread::scope(|scope| {
             let newcomer = scope.spawn(|| in_queue(&opened, long));
@@ -481,7 +484,7 @@ mod tests {
         });
         assert_eq!(queue().1.st_ino, before.st_ino);
         // One that neither takes the lock nor dies holds up nobody for long, and new calls not at all.
-        let stopped = Place::take(queue().0).unwrap().unwrap();
+        let stopped = QueuePlace::take(queue().0).unwrap().unwrap();
         let begun = Instant::now();
         std::thread::scope(|scope| {
             let calls: Vec<_> = (0..6).map(|_| scope.spawn(|| in_queue(&opened, long).is_some())).collect();

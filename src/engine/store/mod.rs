@@ -21,11 +21,11 @@ use crate::sha256::{seal_of, split_seal};
 pub fn version_of(json: &[u8]) -> u32 {
     /// The only field that all versions share.
     #[derive(Deserialize)]
-    struct Versioned {
+    struct VersionField {
         /// Version of the format.
         version: u32,
     }
-    serde_json::from_slice(json).map_or(0, |Versioned { version }| version)
+    serde_json::from_slice(json).map_or(0, |VersionField { version }| version)
 }
 
 /// Returns the content of a state file: JSON on one line, and its seal.

@@ -30,14 +30,14 @@ const END_MAX: u64 = 1 << 40;
 
 /// Place of a call in a queue; given up on drop.
 #[derive(Debug)]
-pub struct Place {
+pub struct QueuePlace {
     /// File of the queue, whose byte `byte` is locked.
     file: File,
     /// Number of the place.
     byte: u64,
 }
 
-impl Place {
+impl QueuePlace {
     /// Takes the last place of the queue whose file is `file`; `None` if there is no room.
     ///
     /// # Errors
@@ -113,7 +113,8 @@ mod tests {
     fn place_waits_for_every_earlier_one_and_for_no_dead_one() {
         let (_folder, open) = queue();
         assert!(!is_used(&open()));
-        let mut places: Vec<Place> = (0..4).map(|_| Place::take(open()).unwrap().unwrap()).collect();
+        let mut places: Vec<QueuePlace> =
+            (0..4).map(|_| QueuePlace::take(open()).unwrap().unwrap()).collect();
         assert_eq!(places.iter().map(|place| place.byte).collect::<Vec<_>>(), [0, 1, 2, 3]);
         assert!(is_used(&open()));
         let (last, third) = (places.pop().unwrap(), places.pop().unwrap());
@@ -126,7 +127,7 @@ mod tests {
         drop(places.remove(0));
         assert!(is_waiting());
         // A new one comes after all that wait.
-        assert_eq!(Place::take(open()).unwrap().unwrap().byte, 4);
+        assert_eq!(QueuePlace::take(open()).unwrap().unwrap().byte, 4);
         drop(places);
         let last = receiver.recv().unwrap().unwrap();
         waiting.join().unwrap().unwrap();
@@ -140,8 +141,8 @@ mod tests {
         let (_folder, open) = queue();
         let far = open();
         assert!(platform::lock_byte(far.as_fd(), END_MAX - 1).unwrap());
-        assert!(Place::take(open()).unwrap().is_none());
+        assert!(QueuePlace::take(open()).unwrap().is_none());
         drop(far);
-        assert!(Place::take(open()).unwrap().is_some());
+        assert!(QueuePlace::take(open()).unwrap().is_some());
     }
 }

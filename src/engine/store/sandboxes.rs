@@ -10,11 +10,11 @@ use rustix::fs::AtFlags;
 use serde::{Deserialize, Serialize};
 
 use super::id;
-use super::lock::{self, Lock, Wait, is_unique};
+use super::lock::{self, Lock, LockWait, is_unique};
 use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
 use crate::limits::SANDBOXES_BYTES_MAX;
-use crate::platform::process::own_program;
+use crate::platform::process::program_path;
 use crate::text::escaped::short_path;
 use crate::text::similarity;
 
@@ -33,7 +33,7 @@ const LIKENESS_MIN: f32 = 0.5;
 
 /// Workspace of a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sandbox {
+pub struct NamedWorkspace {
     /// Root of the workspace: here, or in the container.
     pub root: String,
     /// Access to the container; absent for a folder of this machine.
@@ -41,7 +41,7 @@ pub struct Sandbox {
     pub container: Option<Container>,
 }
 
-impl Sandbox {
+impl NamedWorkspace {
     /// Returns true for a fork that is gone, as with its workspace: its name is free.
     pub fn is_of_lost_fork(&self) -> bool {
         let fork = self.container.as_ref().and_then(|container| container.fork.as_ref());
@@ -66,7 +66,7 @@ impl Sandbox {
             engine: None,
             exec: Vec::new(),
             fork: Some(fork),
-            binary: own_program().to_owned(),
+            binary: program_path().to_owned(),
             stamp: String::new(),
         };
         Self { root, container: Some(container) }
@@ -115,7 +115,7 @@ impl ForkPlace {
     /// Returns the words that run a program in the fork; the program follows.
     pub fn words(&self) -> [String; 3] {
         let place = serde_json::to_string(self).unwrap_or_default();
-        [own_program().to_owned(), ENTER_FORK.to_owned(), place]
+        [program_path().to_owned(), ENTER_FORK.to_owned(), place]
     }
 }
 
@@ -139,11 +139,11 @@ pub struct Container {
 
 /// Content of the file.
 #[derive(Debug, Serialize, Deserialize)]
-struct All {
+struct SandboxFile {
     /// Version of the format.
     version: u32,
     /// Sandboxes by name.
-    sandboxes: BTreeMap<String, Sandbox>,
+    sandboxes: BTreeMap<String, NamedWorkspace>,
 }
 
 /// Returns the canonical form of a name: lower case, with hyphens for everything except letters and digits.
@@ -174,7 +174,7 @@ pub fn slug(name: &str) -> Result<String, Error> {
 ///
 /// # Errors
 /// Returns `sandbox_not_found` with similar names, or the OS error.
-pub fn find(name: &str) -> Result<(String, Sandbox), Error> {
+pub fn find(name: &str) -> Result<(String, NamedWorkspace), Error> {
     let slug = slug(name)?;
     let mut all = list()?;
     match all.remove(&slug) {
@@ -187,7 +187,7 @@ pub fn find(name: &str) -> Result<(String, Sandbox), Error> {
 ///
 /// # Errors
 /// Returns `io_error` if the file is damaged or newer, or the OS error.
-pub fn list() -> Result<BTreeMap<String, Sandbox>, Error> {
+pub fn list() -> Result<BTreeMap<String, NamedWorkspace>, Error> {
     match folder(false)? {
         Some((folder, path)) => read(&folder, &path),
         None => Ok(BTreeMap::new()),
@@ -198,7 +198,7 @@ pub fn list() -> Result<BTreeMap<String, Sandbox>, Error> {
 ///
 /// # Errors
 /// Returns `already_exists` if the name has another sandbox, `lock_timeout`, or the OS error.
-pub fn create(slug: &str, sandbox: &Sandbox) -> Result<(), Error> {
+pub fn create(slug: &str, sandbox: &NamedWorkspace) -> Result<(), Error> {
     change(|all| match all.get(slug) {
         Some(known) if known != sandbox => Err(Error::new(
             ErrorKind::AlreadyExists,
@@ -220,7 +220,7 @@ pub fn create(slug: &str, sandbox: &Sandbox) -> Result<(), Error> {
 ///
 /// # Errors
 /// As [`find`] and [`create`].
-pub fn replace(slug: &str, sandbox: &Sandbox) -> Result<(), Error> {
+pub fn replace(slug: &str, sandbox: &NamedWorkspace) -> Result<(), Error> {
     change(|all| match all.get_mut(slug) {
         Some(known) => Ok(std::mem::replace(known, sandbox.clone()) != *sandbox),
         None => Err(not_found(slug, all)),
@@ -231,7 +231,7 @@ pub fn replace(slug: &str, sandbox: &Sandbox) -> Result<(), Error> {
 ///
 /// # Errors
 /// As [`find`]; also `lock_timeout`.
-pub fn remove(slug: &str) -> Result<Sandbox, Error> {
+pub fn remove(slug: &str) -> Result<NamedWorkspace, Error> {
     let mut removed = None;
     change(|all| match all.remove(slug) {
         Some(known) => {
@@ -244,7 +244,7 @@ pub fn remove(slug: &str) -> Result<Sandbox, Error> {
 }
 
 /// Returns the error for an unknown name.
-fn not_found(slug: &str, all: &BTreeMap<String, Sandbox>) -> Error {
+fn not_found(slug: &str, all: &BTreeMap<String, NamedWorkspace>) -> Error {
     let names: Vec<&str> = all.keys().map(String::as_str).collect();
     let near = similarity::nearest(slug, &names, NEAR_MAX, LIKENESS_MIN);
     let error = Error::new(ErrorKind::SandboxNotFound, format!("sandbox not found: {slug}"));
@@ -255,7 +255,9 @@ fn not_found(slug: &str, all: &BTreeMap<String, Sandbox>) -> Error {
 }
 
 /// Changes the file under its lock; `edit` returns true if there is something to write.
-fn change(edit: impl FnOnce(&mut BTreeMap<String, Sandbox>) -> Result<bool, Error>) -> Result<(), Error> {
+fn change(
+    edit: impl FnOnce(&mut BTreeMap<String, NamedWorkspace>) -> Result<bool, Error>,
+) -> Result<(), Error> {
     let no_place = || {
         Error::new(ErrorKind::IoError, "there is no place to keep the names of sandboxes")
             .suggest("Set XDG_STATE_HOME to a folder that this account can write.")
@@ -266,7 +268,7 @@ fn change(edit: impl FnOnce(&mut BTreeMap<String, Sandbox>) -> Result<bool, Erro
     if !edit(&mut all)? {
         return Ok(());
     }
-    let bytes = serde_json::to_vec_pretty(&All { version: VERSION, sandboxes: all })
+    let bytes = serde_json::to_vec_pretty(&SandboxFile { version: VERSION, sandboxes: all })
         .map_err(|error| Error::internal(error.to_string()))?;
     let aside = format!("{}.new", id::SANDBOXES);
     let _ = fs::unlink_at(&folder, &aside, AtFlags::empty());
@@ -274,18 +276,18 @@ fn change(edit: impl FnOnce(&mut BTreeMap<String, Sandbox>) -> Result<bool, Erro
         .map_err(std::io::Error::from)
         .and_then(|file| fs::write_all(&file, &bytes).and_then(|()| file.sync_all()))
         .and_then(|()| Ok(fs::rename_at(folder.as_fd(), &aside, folder.as_fd(), id::SANDBOXES)?));
-    written.map_err(|source| Error::io("write", shown(&path), source))
+    written.map_err(|source| Error::io("write", display(&path), source))
 }
 
 /// Takes the lock.
 fn lock(folder: &OwnedFd, path: &std::path::Path) -> Result<Lock, Error> {
-    match lock::take(folder.as_fd(), LOCK, 0o600, Some(Wait::at_most(LOCK_WAIT))) {
+    match lock::take(folder.as_fd(), LOCK, 0o600, Some(LockWait::without_queue(LOCK_WAIT))) {
         Ok(Some(lock)) => Ok(lock),
         Ok(None) => Err(Error::new(
             ErrorKind::LockTimeout,
             format!("another lbx call held the lock of the sandboxes for {} s", LOCK_WAIT.as_secs()),
         )),
-        Err(source) => Err(Error::io("lock", shown(path), source)),
+        Err(source) => Err(Error::io("lock", display(path), source)),
     }
 }
 
@@ -304,16 +306,16 @@ fn folder(make: bool) -> Result<Option<(OwnedFd, PathBuf)>, Error> {
 }
 
 /// Reads the sandboxes in the file.
-fn read(folder: &OwnedFd, path: &std::path::Path) -> Result<BTreeMap<String, Sandbox>, Error> {
+fn read(folder: &OwnedFd, path: &std::path::Path) -> Result<BTreeMap<String, NamedWorkspace>, Error> {
     let bytes = fs::read_at(folder.as_fd(), OsStr::new(id::SANDBOXES), SANDBOXES_BYTES_MAX)
-        .map_err(|source| Error::io("read", shown(path), source))?;
+        .map_err(|source| Error::io("read", display(path), source))?;
     let Some(bytes) = bytes else { return Ok(BTreeMap::new()) };
     let damaged = |what: String| {
-        Error::new(ErrorKind::IoError, format!("{} {what}", shown(path)))
-            .at(shown(path))
+        Error::new(ErrorKind::IoError, format!("{} {what}", display(path)))
+            .at(display(path))
             .suggest("Move the file away, and create the sandboxes again.")
     };
-    let all: All = serde_json::from_slice(&bytes)
+    let all: SandboxFile = serde_json::from_slice(&bytes)
         .map_err(|error| damaged(format!("does not hold a list of sandboxes: {error}")))?;
     if all.version != VERSION {
         return Err(damaged(format!("is of version {}, not {VERSION}", all.version)));
@@ -322,7 +324,7 @@ fn read(folder: &OwnedFd, path: &std::path::Path) -> Result<BTreeMap<String, San
 }
 
 /// Returns the path of the file for messages.
-fn shown(folder: &std::path::Path) -> String {
+fn display(folder: &std::path::Path) -> String {
     folder.join(id::SANDBOXES).display().to_string()
 }
 

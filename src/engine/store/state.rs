@@ -17,9 +17,9 @@ use rustix::fs::{AtFlags, CWD, Stat};
 use rustix::io::Errno;
 use serde::Serialize;
 
-use super::lock::Holder;
 pub use super::lock::Lock;
-use super::lock::{Wait, unique_name};
+use super::lock::LockHolder;
+use super::lock::{LockWait, unique_name};
 use super::{id, lock};
 use crate::control::Control;
 use crate::engine::workspace::Workspace;
@@ -131,18 +131,23 @@ impl State {
     /// Opens the state of that name in the opened `.lbx/`, if it exists.
     ///
     /// It must belong to the account: anyone who may write `.lbx/` can see the name and make a state there.
-    fn opened(workspace: &Workspace, shared: OwnedFd, known: &id::Identity) -> Result<Option<Self>, Error> {
+    fn opened(
+        workspace: &Workspace,
+        shared: OwnedFd,
+        known: &id::IdWithOrigin,
+    ) -> Result<Option<Self>, Error> {
         let id = &known.id;
         let folder = match fs::open_at(shared.as_fd(), OsStr::new(id.as_str()), fs::FOLDER) {
             Ok(folder) => folder,
             // Anything else at its path is no state; the next call that makes one renames it.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
-            Err(errno) => return Err(Error::io("open", shown(id.as_str()), errno)),
+            Err(errno) => return Err(Error::io("open", display(id.as_str()), errno)),
         };
-        let owner =
-            rustix::fs::fstat(&folder).map_err(|errno| Error::io("open", shown(id.as_str()), errno))?.st_uid;
+        let owner = rustix::fs::fstat(&folder)
+            .map_err(|errno| Error::io("open", display(id.as_str()), errno))?
+            .st_uid;
         if !known.may_belong_to(owner) {
-            return Err(foreign(&shown(id.as_str()), owner));
+            return Err(foreign(&display(id.as_str()), owner));
         }
         let path = WorkspacePath::root().join(STATE_FOLDER.as_ref()).join(id.as_str().as_ref());
         let lock_wait = workspace.lock_wait();
@@ -153,7 +158,7 @@ impl State {
             lock_wait,
             grown: Mutex::default(),
             opened: Mutex::default(),
-            kept: Arc::clone(workspace.kept()),
+            kept: Arc::clone(workspace.cache()),
             kept_in_call: StatCache::default(),
             noted: Mutex::default(),
             root: workspace.root().to_owned(),
@@ -165,7 +170,7 @@ impl State {
     ///
     /// # Errors
     /// As [`Self::find`]; returns `permission_denied` if the first change could not make a state.
-    pub fn source(workspace: &Workspace) -> Result<Option<(id::Origin, Option<id::StateId>)>, Error> {
+    pub fn source(workspace: &Workspace) -> Result<Option<(id::IdOrigin, Option<id::StateId>)>, Error> {
         if let Some(shared) = open_own(workspace.root_fd(), STATE_FOLDER, STATE_FOLDER)?
             && Self::find(workspace)?.is_none()
         {
@@ -185,7 +190,7 @@ impl State {
     }
 
     /// Returns the path of a file of the state for messages.
-    pub fn shown(&self, below: &str) -> String {
+    pub fn display(&self, below: &str) -> String {
         self.path_of(below).to_string()
     }
 
@@ -204,10 +209,10 @@ impl State {
             return Ok(());
         }
         // Otherwise `git clean` removes the state, as doctor and undo would report.
-        let _ = self.look_like_a_repository();
+        let _ = self.disguise_as_repository();
         if fs::stat_at(self.shared.as_fd(), name).is_ok_and(|stat| fs::is_folder(&stat)) {
             fs::rename_at(&self.shared, name, &self.shared, unique_name("gitignore.aside"))
-                .map_err(|errno| Error::io("set aside", shown(IGNORE_NAME), errno))?;
+                .map_err(|errno| Error::io("set aside", display(IGNORE_NAME), errno))?;
         }
         // Not in the staging folder, which another call may be sweeping: this call holds no lock yet.
         let aside = unique_name(".tmp-gitignore");
@@ -218,7 +223,7 @@ impl State {
     }
 
     /// Makes the state look like a repository of its own: `git clean` spares these unless forced twice (git-clean(1)).
-    fn look_like_a_repository(&self) -> Result<(), Error> {
+    fn disguise_as_repository(&self) -> Result<(), Error> {
         let make = |errno| Error::io("make a folder in", STATE_FOLDER, errno);
         make_folder(self.fd(), OsStr::new(GIT), 0o700).map_err(make)?;
         let git = fs::open_at(self.fd(), OsStr::new(GIT), fs::FOLDER).map_err(make)?;
@@ -241,13 +246,17 @@ impl State {
 
     /// Returns the folders that got new subfolders in this call: until they are synced, a power failure may lose those
     /// with all their contents.
-    pub fn take_grown(&self) -> Vec<Arc<OwnedFd>> {
+    pub fn take_grown_folders(&self) -> Vec<Arc<OwnedFd>> {
         std::mem::take(&mut *locked(&self.grown))
     }
 
     /// Returns the cached value of the file `below`, which is in `folder`.
-    pub(super) fn known<T: Any + Send + Sync>(&self, below: &str, folder: BorrowedFd<'_>) -> Option<Arc<T>> {
-        let shown = self.shown(below);
+    pub(super) fn cached_value<T: Any + Send + Sync>(
+        &self,
+        below: &str,
+        folder: BorrowedFd<'_>,
+    ) -> Option<Arc<T>> {
+        let shown = self.display(below);
         let key = (self.root.as_path(), shown.as_str());
         self.kept.get(key, folder).or_else(|| self.kept_in_call.get(key, folder))
     }
@@ -262,7 +271,7 @@ impl State {
         bytes: usize,
     ) {
         let kept = if self.kept.has_room_for(bytes) { &*self.kept } else { &self.kept_in_call };
-        kept.put((&self.root, &self.shown(below)), value, looks, bytes);
+        kept.put((&self.root, &self.display(below)), value, looks, bytes);
     }
 
     /// Runs `work` on a value of type `T` that lasts for the call, and is empty at first.
@@ -278,7 +287,7 @@ impl State {
     }
 
     /// Returns true if later calls in this process can use cached values.
-    pub(super) fn keeps_for_others(&self) -> bool {
+    pub(super) fn has_shared_cache(&self) -> bool {
         self.kept.is_lasting()
     }
 
@@ -325,7 +334,7 @@ impl State {
                 Ok(Some(folder))
             }
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
-            Err(errno) => Err(Error::io("open", self.shown(&path.to_string()), errno)),
+            Err(errno) => Err(Error::io("open", self.display(&path.to_string()), errno)),
         }
     }
 
@@ -348,7 +357,7 @@ impl State {
             }
             let is_new = clear_for_folder(parent, OsStr::new(name))
                 .and_then(|()| make_folder(parent, OsStr::new(name), 0o700));
-            if is_new.map_err(|errno| Error::io("make", self.shown(path), errno))? {
+            if is_new.map_err(|errno| Error::io("make", self.display(path), errno))? {
                 match &above {
                     Some(above) => locked(&self.grown).push(Arc::clone(above)),
                     None => self.has_grown(parent),
@@ -356,7 +365,7 @@ impl State {
             }
         }
         self.find_folder(path)?
-            .ok_or_else(|| Error::io("open", self.shown(path), std::io::Error::from(Errno::NOENT)))
+            .ok_or_else(|| Error::io("open", self.display(path), std::io::Error::from(Errno::NOENT)))
     }
 
     /// Replaces a small file atomically: readers see the old bytes or the new.
@@ -394,7 +403,7 @@ impl State {
     /// # Errors
     /// Returns `lock_timeout`, or the OS error.
     pub fn lock(&self, folder: BorrowedFd<'_>, name: &str, what: &str) -> Result<Lock, Error> {
-        self.wait_for((folder, name), 0o600, what, Wait::at_most(self.lock_wait))
+        self.wait_for((folder, name), 0o600, what, LockWait::without_queue(self.lock_wait))
     }
 
     /// Takes the lock that every change in the workspace holds, whichever account makes it. Calls of one account that
@@ -404,7 +413,8 @@ impl State {
     /// As [`Self::lock`]; returns `timeout` if the call was cancelled, also if it has the lock by then.
     pub fn lock_workspace(&self, control: &Control, meanwhile: &dyn Fn()) -> Result<Lock, Error> {
         let is_over = || control.is_cancelled();
-        let wait = Wait { patience: self.lock_wait, queue: Some(self.fd()), meanwhile, is_over: &is_over };
+        let wait =
+            LockWait { patience: self.lock_wait, queue: Some(self.fd()), meanwhile, is_over: &is_over };
         let lock = self.wait_for((self.shared.as_fd(), WORKSPACE_LOCK), 0o666, "the workspace", wait);
         control.check_cancelled()?;
         lock
@@ -417,7 +427,7 @@ impl State {
     pub fn try_lock_workspace(&self) -> Result<Option<Lock>, Error> {
         lock::take(self.shared.as_fd(), WORKSPACE_LOCK, 0o666, None).map_err(|source| {
             let found = fs::stat_at(self.shared.as_fd(), WORKSPACE_LOCK.as_ref());
-            closed(Error::io("lock", shown(WORKSPACE_LOCK), source), found)
+            closed(Error::io("lock", display(WORKSPACE_LOCK), source), found)
         })
     }
 
@@ -437,7 +447,7 @@ impl State {
     /// As [`Self::lock`].
     pub fn lock_steps(&self) -> Result<StepsLock, Error> {
         let kept =
-            || self.kept_too_long("the workspace", self.shared.as_fd(), rustix::fs::fstat(&self.shared));
+            || self.lock_timeout_error("the workspace", self.shared.as_fd(), rustix::fs::fstat(&self.shared));
         self.steps_lock(Some(self.lock_wait))?.ok_or_else(kept)
     }
 
@@ -453,9 +463,9 @@ impl State {
     }
 
     /// Returns the error for a lock of `what`, on the file or folder with this stat, that one holder keeps for too long.
-    fn kept_too_long(&self, what: &str, folder: BorrowedFd<'_>, locked: Result<Stat, Errno>) -> Error {
-        let holders = locked.map(|stat| Holder::all_of(folder, &stat)).unwrap_or_default();
-        let names: Vec<String> = holders.iter().map(Holder::to_string).collect();
+    fn lock_timeout_error(&self, what: &str, folder: BorrowedFd<'_>, locked: Result<Stat, Errno>) -> Error {
+        let holders = locked.map(|stat| LockHolder::all_of(folder, &stat)).unwrap_or_default();
+        let names: Vec<String> = holders.iter().map(LockHolder::to_string).collect();
         let who = if names.is_empty() { "another lbx call".to_owned() } else { names.join(" and ") };
         Error::new(
             ErrorKind::LockTimeout,
@@ -469,9 +479,9 @@ impl State {
     }
 
     /// Returns the processes that hold the workspace's lock.
-    pub fn lock_holders(&self) -> Vec<Holder> {
+    pub fn lock_holders(&self) -> Vec<LockHolder> {
         let stat = fs::stat_at(self.shared.as_fd(), WORKSPACE_LOCK.as_ref());
-        stat.map(|stat| Holder::all_of(self.shared.as_fd(), &stat)).unwrap_or_default()
+        stat.map(|stat| LockHolder::all_of(self.shared.as_fd(), &stat)).unwrap_or_default()
     }
 
     /// Takes the lock of `what`, whose file gets `mode` without the umask.
@@ -480,11 +490,11 @@ impl State {
         (folder, name): (BorrowedFd<'_>, &str),
         mode: u32,
         what: &str,
-        wait: Wait<'_>,
+        wait: LockWait<'_>,
     ) -> Result<Lock, Error> {
         match lock::take(folder, name, mode, Some(wait)) {
             Ok(Some(lock)) => Ok(lock),
-            Ok(None) => Err(self.kept_too_long(what, folder, fs::stat_at(folder, OsStr::new(name)))),
+            Ok(None) => Err(self.lock_timeout_error(what, folder, fs::stat_at(folder, OsStr::new(name)))),
             Err(source) if source.kind() == io::ErrorKind::WouldBlock => Err(Error::new(
                 ErrorKind::LockTimeout,
                 format!("another program keeps removing or replacing the lock of {what} in {STATE_FOLDER}"),
@@ -567,7 +577,7 @@ pub fn replace_record<T: Serialize>(folder: BorrowedFd<'_>, name: &str, record: 
 ///
 /// # Errors
 /// Returns the OS error.
-pub fn part_from_other_names(
+pub fn break_hard_links(
     folder: BorrowedFd<'_>,
     name: &OsStr,
     stat: &Stat,
@@ -618,13 +628,13 @@ fn closed(error: Error, found: Result<Stat, Errno>) -> Error {
 }
 
 /// Returns the id of the account's state, if it has one. A call opens the state several times, and reads the id once.
-fn identity(workspace: &Workspace) -> Result<Option<id::Identity>, Error> {
-    let kept = workspace.kept();
+fn identity(workspace: &Workspace) -> Result<Option<id::IdWithOrigin>, Error> {
+    let kept = workspace.cache();
     // A new folder may get the inode of the old one, but is younger.
     let born = kept.is_lasting().then(|| platform::birth_of(workspace.root_fd()));
     let name = format!("state id, {born:?}");
     let key = (workspace.root(), name.as_str());
-    if let Some(known) = kept.get::<id::Identity>(key, workspace.root_fd()) {
+    if let Some(known) = kept.get::<id::IdWithOrigin>(key, workspace.root_fd()) {
         return Ok(Some((*known).clone()));
     }
     let mut looks = Fingerprint::default();
@@ -634,7 +644,7 @@ fn identity(workspace: &Workspace) -> Result<Option<id::Identity>, Error> {
     }
     let found = id::find(workspace.root_fd())?;
     if let Some(known) = &found {
-        kept.put(key, Arc::new(known.clone()), looks, size_of::<id::Identity>());
+        kept.put(key, Arc::new(known.clone()), looks, size_of::<id::IdWithOrigin>());
     }
     Ok(found)
 }
@@ -704,7 +714,7 @@ pub fn make_folder(parent: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<bo
 }
 
 /// Returns a name in `.lbx/` for messages.
-fn shown(name: &str) -> String {
+fn display(name: &str) -> String {
     format!("{STATE_FOLDER}/{name}")
 }
 

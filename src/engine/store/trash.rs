@@ -18,7 +18,7 @@ use crate::engine::workspace::digest::Digest;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::removal;
-use crate::engine::workspace::removal::Removed;
+use crate::engine::workspace::removal::RemovalResult;
 use crate::error::Error;
 use crate::sha256::{seal_of, split_seal};
 
@@ -99,7 +99,7 @@ impl TrashEntry {
 
 /// Entries of the trash with content.
 #[derive(Default)]
-pub struct Listed {
+pub struct TrashListing {
     /// Entries with a description, newest first.
     pub entries: Vec<TrashEntry>,
     /// Ids of those whose descriptions are damaged, in order.
@@ -110,13 +110,13 @@ pub struct Listed {
 ///
 /// # Errors
 /// Returns the OS error.
-pub fn list(state: Option<&State>) -> Result<Listed, Error> {
-    let mut listed = Listed::default();
+pub fn list(state: Option<&State>) -> Result<TrashListing, Error> {
+    let mut listed = TrashListing::default();
     let Some(state) = state else { return Ok(listed) };
     for (trash, id) in state.entries(FOLDER)? {
         match entry(&trash, &id).map_err(|source| unreadable(state, &id, source))? {
-            Description::Entry(entry) if is_unique(&id) => listed.entries.push(entry),
-            Description::Damaged if is_unique(&id) => listed.damaged.push(id),
+            TrashDescription::Entry(entry) if is_unique(&id) => listed.entries.push(entry),
+            TrashDescription::Damaged if is_unique(&id) => listed.damaged.push(id),
             _ => {}
         }
     }
@@ -152,17 +152,17 @@ pub fn describe(state: &State, entry: &TrashEntry) -> Result<File, Error> {
 ///
 /// # Errors
 /// Returns the OS error.
-pub fn described(state: &State, id: &str) -> Result<Description, Error> {
+pub fn described(state: &State, id: &str) -> Result<TrashDescription, Error> {
     let folder = state.find_folder(FOLDER)?.filter(|_| is_unique(id));
-    let Some(trash) = folder else { return Ok(Description::Missing) };
+    let Some(trash) = folder else { return Ok(TrashDescription::Missing) };
     let described = fs::found(fs::open_at(trash.as_fd(), OsStr::new(id), fs::FOLDER))
-        .and_then(|opened| opened.map_or(Ok(Description::Missing), |folder| description(&folder, id)));
+        .and_then(|opened| opened.map_or(Ok(TrashDescription::Missing), |folder| description(&folder, id)));
     described.map_err(|source| unreadable(state, id, source))
 }
 
 /// Returns the error for an entry that cannot be read now.
 fn unreadable(state: &State, id: &str, source: io::Error) -> Error {
-    Error::io("read", state.shown(&format!("{FOLDER}/{id}")), source)
+    Error::io("read", state.display(&format!("{FOLDER}/{id}")), source)
 }
 
 /// Returns the original path of a path in the trash.
@@ -172,7 +172,7 @@ pub fn original(state: &State, path: &WorkspacePath) -> Option<WorkspacePath> {
 }
 
 /// Description of a trash entry, as found on disk.
-pub enum Description {
+pub enum TrashDescription {
     /// A valid description.
     Entry(TrashEntry),
     /// A description of a newer version, which cannot be read.
@@ -183,7 +183,7 @@ pub enum Description {
     Missing,
 }
 
-impl Description {
+impl TrashDescription {
     /// Returns the entry, if the description is valid.
     pub fn entry(self) -> Option<TrashEntry> {
         match self {
@@ -194,39 +194,39 @@ impl Description {
 }
 
 /// Returns the description of the entry `id`; `Missing` if its content is.
-fn entry(trash: &OwnedFd, id: &str) -> io::Result<Description> {
+fn entry(trash: &OwnedFd, id: &str) -> io::Result<TrashDescription> {
     let Some(folder) = fs::found(fs::open_at(trash.as_fd(), OsStr::new(id), fs::FOLDER))? else {
-        return Ok(Description::Missing);
+        return Ok(TrashDescription::Missing);
     };
     if fs::found(fs::stat_at(folder.as_fd(), OsStr::new(CONTENT)))?.is_none() {
-        return Ok(Description::Missing);
+        return Ok(TrashDescription::Missing);
     }
     description(&folder, id)
 }
 
 /// Reads the description of the entry `id`.
-fn description(folder: &OwnedFd, id: &str) -> io::Result<Description> {
+fn description(folder: &OwnedFd, id: &str) -> io::Result<TrashDescription> {
     let read = fs::found(fs::read_at(folder.as_fd(), DESCRIPTION.as_ref(), DESCRIPTION_BYTES_MAX))?;
     Ok(match read {
         Some(Some(bytes)) => described_by(&bytes, id),
-        Some(None) => Description::Missing,
-        None => Description::Damaged,
+        Some(None) => TrashDescription::Missing,
+        None => TrashDescription::Damaged,
     })
 }
 
 /// Parses the description of the entry `id`.
-pub fn described_by(bytes: &[u8], id: &str) -> Description {
+pub fn described_by(bytes: &[u8], id: &str) -> TrashDescription {
     let (json, seal) = split_seal(bytes);
     let version = version_of(json);
     if version > VERSION {
-        return Description::Newer;
+        return TrashDescription::Newer;
     }
     let is_sealed = seal == seal_of(json).as_bytes() || (version < SEALED_SINCE && seal.is_empty());
     match serde_json::from_slice::<TrashEntry>(json) {
         Ok(entry) if is_sealed && entry.id == id && entry.session.parse::<SessionId>().is_ok() => {
-            Description::Entry(entry)
+            TrashDescription::Entry(entry)
         }
-        _ => Description::Damaged,
+        _ => TrashDescription::Damaged,
     }
 }
 
@@ -246,7 +246,7 @@ pub fn has_content(state: &State, id: &str) -> Result<bool, Error> {
 ///
 /// # Errors
 /// Returns the OS error.
-pub fn half_purged(state: &State) -> Result<Vec<String>, Error> {
+pub fn partly_purged(state: &State) -> Result<Vec<String>, Error> {
     let names = state.entries(FOLDER)?.into_iter().map(|(_, name)| name);
     Ok(names.filter(|name| name.strip_prefix(PURGED_PREFIX).is_some_and(is_unique)).collect())
 }
@@ -258,16 +258,16 @@ pub fn half_purged(state: &State) -> Result<Vec<String>, Error> {
 ///
 /// # Errors
 /// Returns the OS error.
-pub fn purge(state: &State, id: &str) -> Result<Removed, Error> {
+pub fn purge(state: &State, id: &str) -> Result<RemovalResult, Error> {
     let Some(trash) = state.find_folder(FOLDER)? else {
-        return Ok(Removed::default());
+        return Ok(RemovalResult::default());
     };
     let purged = format!("{PURGED_PREFIX}{id}");
     let is_renamed = is_unique(id) && fs::rename_at(&trash, id, &trash, &purged).is_ok();
     let name = if is_renamed { purged.as_str() } else { id };
     let mut removed = match fs::open_at(trash.as_fd(), OsStr::new(name), fs::FOLDER) {
         Ok(folder) => removal::remove(folder.as_fd(), OsStr::new(CONTENT)),
-        Err(_) => Removed::default(),
+        Err(_) => RemovalResult::default(),
     };
     // Do not count lbx's own file.
     if !removed.is_partial {

@@ -124,9 +124,9 @@ pub enum Digest {
 
 /// Everything at or below a path, by relative path.
 #[derive(Debug)]
-pub struct Contents {
+pub struct TreeContents {
     /// Entries by path.
-    things: BTreeMap<Vec<u8>, Thing>,
+    things: BTreeMap<Vec<u8>, DigestEntry>,
     /// Number of bytes in the files that were read.
     bytes: u64,
     /// Most bytes that are read.
@@ -137,7 +137,7 @@ pub struct Contents {
 
 /// One entry.
 #[derive(Debug)]
-struct Thing {
+struct DigestEntry {
     /// Mode; for a folder or special file, with the type bits.
     mode: u32,
     /// SHA-256 of its bytes; `None` if they were not read.
@@ -146,7 +146,7 @@ struct Thing {
     looks: [i64; 6],
 }
 
-impl Default for Contents {
+impl Default for TreeContents {
     fn default() -> Self {
         Self {
             things: BTreeMap::new(),
@@ -157,7 +157,7 @@ impl Default for Contents {
     }
 }
 
-impl Contents {
+impl TreeContents {
     /// Returns empty contents that read all bytes, however many there are.
     pub fn exact() -> Self {
         Self { bytes_max: u64::MAX, entries_max: usize::MAX, ..Self::default() }
@@ -186,7 +186,7 @@ impl Contents {
             platform::mode_bits(stat)
         };
         let sha256 = self.read(stat, folder, name);
-        self.things.insert(key(path), Thing { mode, sha256, looks });
+        self.things.insert(key(path), DigestEntry { mode, sha256, looks });
     }
 
     /// Returns the SHA-256 of a file, unless it is too large or unreadable.
@@ -207,7 +207,7 @@ impl Contents {
 
     /// Adds a file with these bytes and this mode.
     pub fn set_file(&mut self, path: &WorkspacePath, mode: u32, sha256: Sha256) {
-        self.things.insert(key(path), Thing { mode, sha256: Some(sha256), looks: [0; 6] });
+        self.things.insert(key(path), DigestEntry { mode, sha256: Some(sha256), looks: [0; 6] });
     }
 
     /// Sets a folder, with its mode if known.
@@ -216,7 +216,7 @@ impl Contents {
         let known = self.things.get(&key(path)).map(|thing| thing.mode);
         let new = || FOLDER | new_folder_mode();
         let mode = mode.map(|mode| FOLDER | (mode & 0o7777)).or(known).unwrap_or_else(new);
-        self.things.insert(key(path), Thing { mode, sha256: Some(Sha256::of(b"")), looks: [0; 6] });
+        self.things.insert(key(path), DigestEntry { mode, sha256: Some(Sha256::of(b"")), looks: [0; 6] });
     }
 
     /// Removes what is at a path if it is an empty folder: a file may have its name by now.
@@ -295,7 +295,7 @@ pub fn new_folder_mode() -> u32 {
 }
 
 /// Adds the parts of an entry that both digests cover.
-fn head(hasher: &mut Hasher, path: &[u8], thing: &Thing) {
+fn head(hasher: &mut Hasher, path: &[u8], thing: &DigestEntry) {
     hasher.update(&(path.len() as u64).to_le_bytes());
     hasher.update(path);
     hasher.update(&thing.mode.to_le_bytes());

@@ -17,7 +17,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::listing::Listing;
 use super::path::WorkspacePath;
 use crate::platform::{self, ROOM_BYTES};
-pub use crate::platform::{Entry, HANDLE, read_link_at};
+pub use crate::platform::{HANDLE, NamedEntry, read_link_at};
 
 /// Flags for reading a file that might turn out to be a FIFO or a terminal.
 pub const READ: OFlags = OFlags::RDONLY
@@ -58,8 +58,8 @@ pub fn stat_beneath(root: BorrowedFd<'_>, path: &WorkspacePath) -> Result<Stat, 
 ///
 /// # Errors
 /// Returns the OS error; `ELOOP` if a symlink is on the way.
-pub fn entry_beneath(root: BorrowedFd<'_>, path: &WorkspacePath) -> Result<Entry, Errno> {
-    Entry::beneath(root, path.as_path())
+pub fn entry_beneath(root: BorrowedFd<'_>, path: &WorkspacePath) -> Result<NamedEntry, Errno> {
+    NamedEntry::look_up_beneath(root, path.as_path())
 }
 
 /// Returns the target of the symlink `path` below `root`.
@@ -94,15 +94,15 @@ fn is_canonical_text(path: &Path) -> bool {
 /// Folder that was opened last. Files that are taken in order mostly lie in the folder of the one before: for a patch of
 /// many files that saves one call in nine.
 #[derive(Debug)]
-pub struct LastFolder<K>(Option<(K, OwnedFd)>);
+pub struct FolderCache<K>(Option<(K, OwnedFd)>);
 
-impl<K> Default for LastFolder<K> {
+impl<K> Default for FolderCache<K> {
     fn default() -> Self {
         Self(None)
     }
 }
 
-impl<K: PartialEq> LastFolder<K> {
+impl<K: PartialEq> FolderCache<K> {
     /// Returns the folder that `key` names, opened by `open` unless it is the last one.
     ///
     /// # Errors
@@ -520,7 +520,7 @@ pub struct OpenFiles(());
 
 impl OpenFiles {
     /// Raises the limit. If that fails, a change with too many files fails as a whole.
-    pub fn as_many_as_allowed() -> Self {
+    pub fn raise_limit() -> Self {
         let mut raised = RAISED.lock().unwrap_or_else(PoisonError::into_inner);
         if raised.0 == 0 {
             let before = getrlimit(Resource::Nofile);
@@ -562,7 +562,7 @@ mod tests {
     #[test]
     fn open_file_limit_is_restored_after_the_last_user() {
         let before = getrlimit(Resource::Nofile);
-        let (one, other) = (OpenFiles::as_many_as_allowed(), OpenFiles::as_many_as_allowed());
+        let (one, other) = (OpenFiles::raise_limit(), OpenFiles::raise_limit());
         drop(one);
         assert_eq!(getrlimit(Resource::Nofile).current, before.maximum);
         // A program that is started meanwhile gets the original limit.

@@ -149,7 +149,7 @@ impl Index {
 
 /// Returns the tracked files below `root` whose last component is `name`, with ASCII case ignored; `None` if that is
 /// unknown.
-pub fn named(root: &Path, name: &OsStr) -> Option<Vec<WorkspacePath>> {
+pub fn files_named(root: &Path, name: &OsStr) -> Option<Vec<WorkspacePath>> {
     let (work_tree, index) = find(root)?;
     let below = root.strip_prefix(work_tree).ok()?;
     let index = index.ok().filter(|index| index.is_split() == Ok(false))?;

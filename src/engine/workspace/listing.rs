@@ -84,7 +84,7 @@ impl Listing {
     /// Sorts the names.
     pub fn sort_by(&mut self, order: impl Fn(ListedName<'_>, ListedName<'_>) -> Ordering) {
         let names = &self.names;
-        self.entries.sort_unstable_by(|one, other| order(listed(names, one), listed(names, other)));
+        self.entries.sort_unstable_by(|one, other| order(with_name(names, one), with_name(names, other)));
     }
 
     /// Removes a name; returns true if it was there.
@@ -95,12 +95,12 @@ impl Listing {
 
     /// Returns the entry at `index`; `None` after the last.
     pub fn get(&self, index: usize) -> Option<ListedName<'_>> {
-        self.entries.get(index).map(|entry| listed(&self.names, entry))
+        self.entries.get(index).map(|entry| with_name(&self.names, entry))
     }
 
     /// Returns all entries in order.
     pub fn iter(&self) -> impl Iterator<Item = ListedName<'_>> {
-        self.entries.iter().map(|entry| listed(&self.names, entry))
+        self.entries.iter().map(|entry| with_name(&self.names, entry))
     }
 
     /// Returns the number of names.
@@ -115,7 +115,7 @@ impl Listing {
 }
 
 /// Returns an entry with its name.
-fn listed<'l>(names: &'l [u8], (name, kind): &(Range<usize>, FileType)) -> ListedName<'l> {
+fn with_name<'l>(names: &'l [u8], (name, kind): &(Range<usize>, FileType)) -> ListedName<'l> {
     ListedName { name: names.get(name.clone()).unwrap_or_default(), kind: *kind }
 }
 
@@ -123,14 +123,14 @@ fn listed<'l>(names: &'l [u8], (name, kind): &(Range<usize>, FileType)) -> Liste
 #[derive(Debug)]
 pub struct WorkQueue<T> {
     /// Items, and the number of threads that may still add some.
-    waiting: Mutex<Waiting<T>>,
+    waiting: Mutex<QueueState<T>>,
     /// Wakes threads when there is more to do, and at the end.
     more: Condvar,
 }
 
 /// State behind the lock of a [`WorkQueue`].
 #[derive(Debug)]
-struct Waiting<T> {
+struct QueueState<T> {
     /// Items, newest last, so that a walk goes down before it goes on.
     items: Vec<T>,
     /// Threads at work.
@@ -140,11 +140,11 @@ struct Waiting<T> {
 impl<T> WorkQueue<T> {
     /// Returns a queue with these items.
     pub const fn new(items: Vec<T>) -> Self {
-        Self { waiting: Mutex::new(Waiting { items, busy: 0 }), more: Condvar::new() }
+        Self { waiting: Mutex::new(QueueState { items, busy: 0 }), more: Condvar::new() }
     }
 
     /// Takes the lock, even if a thread died with it.
-    fn lock(&self) -> MutexGuard<'_, Waiting<T>> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<T>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -165,7 +165,7 @@ impl<T> WorkQueue<T> {
     }
 
     /// Adds the items that a busy thread found, and counts its own item as done.
-    pub fn done(&self, mut found: Vec<T>) {
+    pub fn finish_item(&self, mut found: Vec<T>) {
         let mut waiting = self.lock();
         waiting.busy = waiting.busy.saturating_sub(1);
         let wake = found.len() > 1 || waiting.busy == 0;
@@ -177,7 +177,7 @@ impl<T> WorkQueue<T> {
     }
 
     /// Drops the queued items.
-    pub fn give_up(&self) {
+    pub fn clear_queue(&self) {
         self.lock().items.clear();
     }
 }

@@ -56,7 +56,7 @@ impl Identity {
     }
 
     /// Applies it to an open file or folder, as far as permitted; returns whether it has the owner.
-    fn give_to(&self, file: BorrowedFd<'_>, warnings: &mut Vec<String>) -> Result<Owner, Errno> {
+    fn apply_to(&self, file: BorrowedFd<'_>, warnings: &mut Vec<String>) -> Result<FileOwner, Errno> {
         let owner = keep_owner(file, &rustix::fs::fstat(file)?, (self.owner, self.group), warnings)?;
         let values = self.attributes.iter().map(|(name, value)| {
             (STANDARD.decode(value).map_err(|_| Errno::INVAL), name.clone().into_bytes())
@@ -68,7 +68,7 @@ impl Identity {
 
 /// Returns the extended attributes of an open file or folder that a user sets, access control lists included; without
 /// those of the kernel and of overlay file systems.
-pub fn own(file: impl AsFd) -> BTreeMap<Vec<u8>, Vec<u8>> {
+pub fn user_attributes(file: impl AsFd) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let file = file.as_fd();
     let is_own = |name: &Vec<u8>| {
         (name.starts_with(b"user.") && !name.starts_with(b"user.overlay."))
@@ -84,7 +84,7 @@ pub fn own(file: impl AsFd) -> BTreeMap<Vec<u8>, Vec<u8>> {
 /// Returns the OS error.
 pub fn set_metadata(folder: &OwnedFd, mode: Option<u32>, identity: Option<&Identity>) -> Result<(), Errno> {
     if let Some(identity) = identity {
-        identity.give_to(folder.as_fd(), &mut Vec::new())?;
+        identity.apply_to(folder.as_fd(), &mut Vec::new())?;
     }
     match mode {
         // A file system without modes is not asked to set one that is right already.
@@ -126,7 +126,7 @@ pub fn make_alike(folder: &OwnedFd, like: BorrowedFd<'_>) -> Result<(), Errno> {
 ///
 /// # Errors
 /// Returns the OS error.
-pub fn give(
+pub fn apply_original(
     file: &File,
     original: Option<(&Stat, &File)>,
     identity: Option<&Identity>,
@@ -135,16 +135,16 @@ pub fn give(
 ) -> Result<u32, Errno> {
     let fd = file.as_fd();
     let made = rustix::fs::fstat(file)?;
-    let (mut owner, mut is_as_made) = (Owner::AsMade, true);
+    let (mut owner, mut is_as_made) = (FileOwner::AsMade, true);
     if let Some((stat, model)) = original {
         let model = model.as_fd();
         owner = keep_owner(fd, &made, (stat.st_uid, stat.st_gid), warnings)?;
         let names = names_of(model);
-        is_as_made = owner == Owner::AsMade && names.is_empty();
+        is_as_made = owner == FileOwner::AsMade && names.is_empty();
         keep_attributes(fd, names.into_iter().map(|name| (value_of(model, &name), name)), warnings);
     } else if let Some(identity) = identity {
         is_as_made = false;
-        owner = identity.give_to(fd, warnings)?;
+        owner = identity.apply_to(fd, warnings)?;
     }
     let has = fs::mode_of(&made);
     match mode.or_else(|| original.map(|(stat, _)| fs::mode_of(stat))).map(|mode| owner.fitting(mode)) {
@@ -159,7 +159,7 @@ pub fn give(
 
 /// Owner and group of a new file that should have those of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Owner {
+enum FileOwner {
     /// It had them when it was made.
     AsMade,
     /// It was given them.
@@ -168,7 +168,7 @@ enum Owner {
     NotKept,
 }
 
-impl Owner {
+impl FileOwner {
     /// Returns the mode for the file: a program that runs as its owner must not become one that runs as another.
     const fn fitting(self, mode: u32) -> u32 {
         if matches!(self, Self::NotKept) { mode & !0o6000 } else { mode }
@@ -181,24 +181,24 @@ fn keep_owner(
     mine: &Stat,
     (owner, group): (u32, u32),
     warnings: &mut Vec<String>,
-) -> Result<Owner, Errno> {
+) -> Result<FileOwner, Errno> {
     if (mine.st_uid, mine.st_gid) == (owner, group) {
-        return Ok(Owner::AsMade);
+        return Ok(FileOwner::AsMade);
     }
     let (user, of_group) = (Uid::from_raw(owner), Gid::from_raw(group));
     match rustix::io::retry_on_intr(|| rustix::fs::fchown(file, Some(user), Some(of_group))) {
-        Ok(()) => Ok(Owner::Given),
+        Ok(()) => Ok(FileOwner::Given),
         Err(Errno::PERM) => {
             // Another user's file: setting only the group may still work.
             let keeps_group = mine.st_gid == group || rustix::fs::fchown(file, None, Some(of_group)).is_ok();
             let lost = match (mine.st_uid == owner, keeps_group) {
-                (true, true) => return Ok(Owner::Given),
+                (true, true) => return Ok(FileOwner::Given),
                 (true, false) => format!("group ({group})"),
                 (false, true) => format!("owner ({owner})"),
                 (false, false) => format!("owner ({owner}) and group ({group})"),
             };
             warnings.push(format!("the file's {lost} could not be kept"));
-            Ok(Owner::NotKept)
+            Ok(FileOwner::NotKept)
         }
         Err(errno) => Err(errno),
     }

@@ -134,7 +134,7 @@ impl Workspace {
     }
 
     /// Returns cache that lives from one call to the next.
-    pub const fn kept(&self) -> &Arc<StatCache> {
+    pub const fn cache(&self) -> &Arc<StatCache> {
         &self.kept
     }
 
@@ -159,7 +159,7 @@ impl Workspace {
     }
 
     /// Returns the note on other workspaces in the error for a path outside.
-    pub fn outside(&self) -> Option<&str> {
+    pub fn other_workspaces_note(&self) -> Option<&str> {
         self.outside.as_deref()
     }
 
@@ -179,12 +179,12 @@ impl Workspace {
     }
 
     /// Returns `path` for responses: relative to the base, lossy if it is not UTF-8.
-    pub fn shown(&self, path: &WorkspacePath) -> String {
-        self.told(path).to_string_lossy().into_owned()
+    pub fn display(&self, path: &WorkspacePath) -> String {
+        self.callers_path(path).to_string_lossy().into_owned()
     }
 
     /// Returns a path as the caller writes it.
-    fn told(&self, path: &WorkspacePath) -> PathBuf {
+    fn callers_path(&self, path: &WorkspacePath) -> PathBuf {
         match self.root_name {
             Some(name) => Path::new(name).join(path.as_path()).components().collect(),
             None => path.relative_to(&self.base),
@@ -192,8 +192,8 @@ impl Workspace {
     }
 
     /// Returns `path` for lists, as [`Self::shown`], with its bytes.
-    pub fn listed(&self, path: &WorkspacePath) -> ShownPath {
-        ShownPath::of(&self.told(path))
+    pub fn list_path(&self, path: &WorkspacePath) -> ShownPath {
+        ShownPath::of(&self.callers_path(path))
     }
 
     /// Opens a place for reading, if it is a regular file; never blocks.
@@ -204,8 +204,8 @@ impl Workspace {
         let Some(stat) = place.stat() else {
             return Err(self.not_found(place));
         };
-        must_be_regular(stat, place.shown())?;
-        self.open_regular(place.path(), place.shown())
+        must_be_regular(stat, place.display())?;
+        self.open_regular(place.path(), place.display())
     }
 
     /// Opens a path below the root for reading, through no symlink, if it is a regular file.
@@ -232,7 +232,7 @@ impl Workspace {
     /// Returns the OS error.
     pub fn open_folder(&self, path: &WorkspacePath) -> Result<OwnedFd, Error> {
         fs::open_beneath(self.root_fd(), path, fs::FOLDER)
-            .map_err(|errno| Error::io("open the folder", self.shown(path), errno))
+            .map_err(|errno| Error::io("open the folder", self.display(path), errno))
     }
 
     /// Opens the folder at a canonical path; `None` if it is missing, or behind a file or symlink.
@@ -243,7 +243,7 @@ impl Workspace {
         match fs::open_beneath(self.root_fd(), path, fs::FOLDER) {
             Ok(folder) => Ok(Some(folder)),
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
-            Err(errno) => Err(Error::io("open the folder", self.shown(path), errno)),
+            Err(errno) => Err(Error::io("open the folder", self.display(path), errno)),
         }
     }
 }
@@ -401,7 +401,7 @@ const LIKENESS_MIN: f32 = 0.6;
 const STEM_LIKENESS_MIN: f32 = 0.5;
 
 /// A name as a reader can tell it from another that looks the same: with the numbers of what is not ASCII.
-fn told_apart(name: &str) -> String {
+fn with_code_points(name: &str) -> String {
     if name.is_ascii() {
         return name.to_owned();
     }
@@ -421,13 +421,13 @@ impl Workspace {
     pub fn not_found(&self, place: &ResolvedPath) -> Error {
         let mut near = self.near(place.path());
         // The name that was given may be a link to a missing file of a like name.
-        near.retain(|path| path != place.shown());
-        let entry = self.resolve_entry(Path::new(place.shown()));
+        near.retain(|path| path != place.display());
+        let entry = self.resolve_entry(Path::new(place.display()));
         let target = entry
             .ok()
-            .and_then(|entry| entry.stat().is_some_and(fs::is_symlink).then(|| self.shown(place.path())));
+            .and_then(|entry| entry.stat().is_some_and(fs::is_symlink).then(|| self.display(place.path())));
         let error =
-            Error::new(ErrorKind::NotFound, format!("no such file: {}", place.shown())).at(place.shown());
+            Error::new(ErrorKind::NotFound, format!("no such file: {}", place.display())).at(place.display());
         let error = match &target {
             Some(target) => error.add_to_message(format!(", which is a symlink to {target}")),
             None => error,
@@ -439,7 +439,7 @@ impl Workspace {
             }
             // A question and no order: a guess may be a file that nobody meant.
             (near_ones, _) => {
-                let told: Vec<String> = near_ones.iter().map(|near| told_apart(near)).collect();
+                let told: Vec<String> = near_ones.iter().map(|near| with_code_points(near)).collect();
                 error.suggest(format!("Did you mean {}?", told.join(", "))).detail("near", near)
             }
         }
@@ -447,7 +447,7 @@ impl Workspace {
 
     /// Returns the path of the only file whose name looks like that of a missing one: the names differ by Unicode form or
     /// invisible characters.
-    pub fn alike(&self, place: &ResolvedPath) -> Option<PathBuf> {
+    pub fn similar_path(&self, place: &ResolvedPath) -> Option<PathBuf> {
         let name = place.path().name().filter(|_| place.stat().is_none())?.to_str()?;
         let folder = place.path().parent()?;
         let (form, mut alike) = (escaped::visible_form(name), self.siblings(&folder));
@@ -467,12 +467,12 @@ impl Workspace {
             let names: Vec<&str> = siblings.iter().map(String::as_str).collect();
             near = similar_names(name, &names)
                 .into_iter()
-                .map(|sibling| self.shown(&folder.join(std::ffi::OsStr::new(&sibling))))
+                .map(|sibling| self.display(&folder.join(std::ffi::OsStr::new(&sibling))))
                 .collect();
         }
         let is_there = |path: &WorkspacePath| fs::stat_beneath(self.root_fd(), path).is_ok();
         for path in self.of_the_same_name(missing).filter(is_there).take(NEAR_MAX) {
-            let path = self.shown(&path);
+            let path = self.display(&path);
             if near.len() < NEAR_MAX && !near.contains(&path) {
                 near.push(path);
             }
@@ -500,7 +500,7 @@ impl Workspace {
     /// first: tracked ones, and others among the first that a walk finds. Some may not be there any more.
     pub fn of_the_same_name(&self, like: &WorkspacePath) -> impl Iterator<Item = WorkspacePath> {
         let name = like.name().unwrap_or_default();
-        let tracked = git_files::named(self.root(), name);
+        let tracked = git_files::files_named(self.root(), name);
         let looked_at = if tracked.is_some() { UNTRACKED_LOOKED_AT_MAX } else { FILES_LOOKED_AT_MAX };
         let walked = ignore::WalkBuilder::new(self.root())
             .build()

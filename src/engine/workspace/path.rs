@@ -240,13 +240,13 @@ impl<'de> Deserialize<'de> for WorkspacePath {
         /// A path as text, or as a list of bytes.
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Stored {
+        enum StoredPath {
             Text(String),
             Bytes(Vec<u8>),
         }
-        let path = match Stored::deserialize(deserializer)? {
-            Stored::Text(text) => PathBuf::from(text),
-            Stored::Bytes(bytes) => PathBuf::from(OsString::from_vec(bytes)),
+        let path = match StoredPath::deserialize(deserializer)? {
+            StoredPath::Text(text) => PathBuf::from(text),
+            StoredPath::Bytes(bytes) => PathBuf::from(OsString::from_vec(bytes)),
         };
         Self::new(&path).ok_or_else(|| de::Error::custom("a path that leaves the workspace"))
     }
@@ -271,7 +271,7 @@ const LISTED_MAX: usize = 1_000;
 
 /// Follows paths, and notes the links on their way.
 #[derive(Debug, Default)]
-pub struct Follower {
+pub struct LinkFollower {
     /// The links, each with its target.
     pub links: BTreeMap<PathBuf, PathBuf>,
     /// Paths that are no links, each with true if it exists.
@@ -280,7 +280,7 @@ pub struct Follower {
     listed: HashMap<PathBuf, HashSet<OsString>>,
 }
 
-impl Follower {
+impl LinkFollower {
     /// Lists a canonical folder, so that no call is needed for the many names that are not in it. Returns its names; if it
     /// cannot be listed or is large, perhaps not all.
     #[expect(clippy::disallowed_methods, reason = "names of folders outside; nothing in them is read")]
@@ -410,6 +410,6 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("b", folder.path().join("a")).unwrap();
         std::os::unix::fs::symlink("a", folder.path().join("b")).unwrap();
-        assert_eq!(Follower::default().follow(&folder.path().join("a/c")), None);
+        assert_eq!(LinkFollower::default().follow(&folder.path().join("a/c")), None);
     }
 }

@@ -48,7 +48,7 @@ impl Protection {
         }
         match self.git_folder_of(workspace, path) {
             None => Ok(()),
-            Some(folder) => Err(folder_error(shown, &workspace.shown(&folder))),
+            Some(folder) => Err(folder_error(shown, &workspace.display(&folder))),
         }
     }
 
@@ -75,7 +75,7 @@ impl Protection {
             at = path.parent();
             unknown.push(path);
         }
-        let mut steps = Steps::new(workspace);
+        let mut steps = FolderSteps::new(workspace);
         for path in unknown.into_iter().rev() {
             let Some((from, rest)) = steps.to(&path) else {
                 // Nothing is there, so nothing is below it either.
@@ -83,7 +83,7 @@ impl Protection {
             };
             if holds_repository(from, &rest) {
                 found = Some(path.clone());
-            } else if found.is_some() && stands(from, &rest, DOT_GIT) {
+            } else if found.is_some() && has_name(from, &rest, DOT_GIT) {
                 // The work tree of a repository that was made in its own folder.
                 found = None;
             }
@@ -100,14 +100,14 @@ pub fn folder_error(shown: &str, folder: &str) -> Error {
 }
 
 /// Opens the folders on the way to ever deeper paths, one in [`STEP`].
-struct Steps<'w> {
+struct FolderSteps<'w> {
     /// The workspace.
     workspace: &'w Workspace,
     /// The deepest folder that is open, and how many components lead to it.
     from: Option<(OwnedFd, usize)>,
 }
 
-impl<'w> Steps<'w> {
+impl<'w> FolderSteps<'w> {
     /// Steps that begin at the root.
     fn new(workspace: &'w Workspace) -> Self {
         Self { workspace, from: None }
@@ -132,7 +132,7 @@ impl<'w> Steps<'w> {
 
 /// Returns true if the folder at `rest` below an opened one is a repository: one call where it has no `HEAD`.
 fn holds_repository(from: BorrowedFd<'_>, rest: &Path) -> bool {
-    if !stands(from, rest, HEAD) {
+    if !has_name(from, rest, HEAD) {
         return false;
     }
     let Some(rest) = WorkspacePath::new(rest) else {
@@ -145,7 +145,7 @@ fn holds_repository(from: BorrowedFd<'_>, rest: &Path) -> bool {
 }
 
 /// Returns true if the folder at `rest` below an opened one has a name.
-fn stands(from: BorrowedFd<'_>, rest: &Path, name: &str) -> bool {
+fn has_name(from: BorrowedFd<'_>, rest: &Path, name: &str) -> bool {
     fs::stat_at(from, rest.join(name).as_os_str()).is_ok()
 }
 
@@ -312,7 +312,7 @@ const ID_DIGITS: usize = 40;
 
 /// Type and contents of `HEAD`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Head {
+pub enum HeadFile {
     /// Nothing that git reads.
     Absent,
     /// A symlink with this target.
@@ -323,7 +323,7 @@ pub enum Head {
     Unknown,
 }
 
-impl Head {
+impl HeadFile {
     /// Returns true if git would accept it.
     pub fn is_valid(&self) -> bool {
         match self {
@@ -346,7 +346,7 @@ fn is_id(bytes: &[u8]) -> bool {
 }
 
 /// Returns true if a folder with that `HEAD` is a repository; the callback returns true for other names in it.
-pub fn is_repository_with(head: &Head, stands: impl Fn(&str) -> bool) -> bool {
+pub fn is_repository_with(head: &HeadFile, stands: impl Fn(&str) -> bool) -> bool {
     head.is_valid() && (stands(COMMON) || (stands(OBJECTS) && stands(REFS)))
 }
 
@@ -362,29 +362,29 @@ pub fn is_work_tree(folder: BorrowedFd<'_>) -> bool {
 }
 
 /// Reads `name`, its `HEAD`, in an opened folder as git does.
-pub fn head_at(folder: BorrowedFd<'_>, name: &OsStr) -> Head {
+pub fn head_at(folder: BorrowedFd<'_>, name: &OsStr) -> HeadFile {
     let stat = match fs::stat_at(folder, name) {
         Ok(stat) => stat,
-        Err(Errno::NOENT | Errno::NOTDIR) => return Head::Absent,
-        Err(_) => return Head::Unknown,
+        Err(Errno::NOENT | Errno::NOTDIR) => return HeadFile::Absent,
+        Err(_) => return HeadFile::Unknown,
     };
     if fs::is_folder(&stat) {
-        return Head::Absent;
+        return HeadFile::Absent;
     }
     if fs::is_symlink(&stat) {
         return match fs::read_link_at(folder, name) {
-            Ok(target) => Head::Link(target),
-            Err(_) => Head::Unknown,
+            Ok(target) => HeadFile::Link(target),
+            Err(_) => HeadFile::Unknown,
         };
     }
     if !fs::is_regular(&stat) {
         // A FIFO may give other bytes to a reader that waits.
-        return Head::Unknown;
+        return HeadFile::Unknown;
     }
     let mut bytes = Vec::new();
     let opened = fs::open_at(folder, name, fs::READ).map(File::from);
     match opened.map(|file| file.take(HEAD_BYTES_READ as u64).read_to_end(&mut bytes)) {
-        Ok(Ok(_)) => Head::File(bytes),
-        _ => Head::Unknown,
+        Ok(Ok(_)) => HeadFile::File(bytes),
+        _ => HeadFile::Unknown,
     }
 }

@@ -19,7 +19,7 @@ const LEFT_NAMED_MAX: usize = 3;
 
 /// Result of a removal.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Removed {
+pub struct RemovalResult {
     /// Number of removed files, including symlinks and the like.
     pub files: u64,
     /// Number of bytes in the regular ones.
@@ -30,7 +30,7 @@ pub struct Removed {
     pub is_partial: bool,
 }
 
-impl Removed {
+impl RemovalResult {
     /// Adds the result of another removal.
     pub fn join(&mut self, other: Self) {
         self.files = self.files.saturating_add(other.files);
@@ -41,7 +41,7 @@ impl Removed {
     }
 
     /// Notes that something stays.
-    fn leave(&mut self, name: &OsStr, why: impl std::fmt::Display) {
+    fn note_remaining(&mut self, name: &OsStr, why: impl std::fmt::Display) {
         self.is_partial = true;
         if self.left.len() < LEFT_NAMED_MAX {
             self.left.push(format!("{} ({why})", name.to_string_lossy()));
@@ -52,17 +52,17 @@ impl Removed {
     fn failed(&mut self, name: &OsStr, errno: Errno) {
         match errno {
             Errno::NOENT => {}
-            Errno::BUSY | Errno::XDEV => self.leave(name, "something is mounted there"),
+            Errno::BUSY | Errno::XDEV => self.note_remaining(name, "something is mounted there"),
             // Names that stay in it are listed already.
             Errno::NOTEMPTY | Errno::EXIST if self.is_partial => {}
-            Errno::NOTEMPTY | Errno::EXIST => self.leave(name, "it is not empty"),
-            errno => self.leave(name, std::io::Error::from(errno)),
+            Errno::NOTEMPTY | Errno::EXIST => self.note_remaining(name, "it is not empty"),
+            errno => self.note_remaining(name, std::io::Error::from(errno)),
         }
     }
 }
 
 /// A folder on the way down.
-struct Level {
+struct FolderLevel {
     /// Its name in the folder above.
     name: OsString,
     /// Which folder it is.
@@ -74,8 +74,8 @@ struct Level {
 }
 
 /// Removes `name` in `folder` with all that it holds.
-pub fn remove(folder: BorrowedFd<'_>, name: &OsStr) -> Removed {
-    let mut removed = Removed::default();
+pub fn remove(folder: BorrowedFd<'_>, name: &OsStr) -> RemovalResult {
+    let mut removed = RemovalResult::default();
     match remove_file(folder, name, &mut removed) {
         Ok(true) => {}
         Ok(false) => remove_folder(folder, name, &mut removed),
@@ -85,7 +85,7 @@ pub fn remove(folder: BorrowedFd<'_>, name: &OsStr) -> Removed {
 }
 
 /// Removes whatever is not a folder; `false` where it is one.
-fn remove_file(folder: BorrowedFd<'_>, name: &OsStr, removed: &mut Removed) -> Result<bool, Errno> {
+fn remove_file(folder: BorrowedFd<'_>, name: &OsStr, removed: &mut RemovalResult) -> Result<bool, Errno> {
     let stat = fs::stat_at(folder, name)?;
     if fs::is_folder(&stat) {
         return Ok(false);
@@ -99,7 +99,7 @@ fn remove_file(folder: BorrowedFd<'_>, name: &OsStr, removed: &mut Removed) -> R
 }
 
 /// Removes a folder: down to where no folder is left, and up again.
-fn remove_folder(top: BorrowedFd<'_>, name: &OsStr, removed: &mut Removed) {
+fn remove_folder(top: BorrowedFd<'_>, name: &OsStr, removed: &mut RemovalResult) {
     let (mut at, first) = match enter(top, name) {
         Ok(entered) => entered,
         Err(errno) => return removed.failed(name, errno),
@@ -122,7 +122,7 @@ fn remove_folder(top: BorrowedFd<'_>, name: &OsStr, removed: &mut Removed) {
         let (name, passes) = (std::mem::take(&mut level.name), level.passes);
         let above = levels.len().checked_sub(2).and_then(|above| levels.get(above));
         let parent = match above {
-            Some(above) => match leave(&at, &above.stat) {
+            Some(above) => match note_remaining(&at, &above.stat) {
                 Ok(parent) => Some(parent),
                 // Someone has moved it meanwhile, so its parent is not ours now.
                 Err(errno) => return removed.failed(&name, errno),
@@ -149,7 +149,7 @@ fn remove_folder(top: BorrowedFd<'_>, name: &OsStr, removed: &mut Removed) {
 }
 
 /// Removes what is not a folder from an opened one, and notes the folders.
-fn empty(folder: &OwnedFd, level: &mut Level, removed: &mut Removed) {
+fn empty(folder: &OwnedFd, level: &mut FolderLevel, removed: &mut RemovalResult) {
     level.passes += 1;
     let mut entries = match rustix::io::retry_on_intr(|| rustix::fs::Dir::read_from(folder)) {
         Ok(entries) => entries,
@@ -172,10 +172,10 @@ fn empty(folder: &OwnedFd, level: &mut Level, removed: &mut Removed) {
 
 /// Opens a folder below another one, on the same mount. A closed one is opened up: overlayfs closes one of its own, and a
 /// command may close any.
-fn enter(folder: BorrowedFd<'_>, name: &OsStr) -> Result<(OwnedFd, Level), Errno> {
+fn enter(folder: BorrowedFd<'_>, name: &OsStr) -> Result<(OwnedFd, FolderLevel), Errno> {
     let opened = match platform::open_same_mount(folder, name, fs::FOLDER) {
         Err(Errno::ACCESS) => {
-            let closed = platform::Entry::at(folder, name)?;
+            let closed = platform::NamedEntry::at(folder, name)?;
             let mode = fs::opened_up(fs::mode_of(&closed.stat()?));
             fs::set_mode(&closed.into_folder()?, mode)?;
             platform::open_same_mount(folder, name, fs::FOLDER)?
@@ -187,11 +187,11 @@ fn enter(folder: BorrowedFd<'_>, name: &OsStr) -> Result<(OwnedFd, Level), Errno
         // Names that cannot be removed say so themselves.
         let _ = fs::set_mode(&opened, fs::opened_up(fs::mode_of(&stat)));
     }
-    Ok((opened, Level { name: name.to_owned(), stat, below: Vec::new(), passes: 0 }))
+    Ok((opened, FolderLevel { name: name.to_owned(), stat, below: Vec::new(), passes: 0 }))
 }
 
 /// Opens the folder above, if it is still the one that led here.
-fn leave(folder: &OwnedFd, above: &Stat) -> Result<OwnedFd, Errno> {
+fn note_remaining(folder: &OwnedFd, above: &Stat) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let parent = fs::open_at(folder.as_fd(), OsStr::new(".."), flags)?;
     if fs::is_same_file(&rustix::fs::fstat(&parent)?, above) { Ok(parent) } else { Err(Errno::STALE) }
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(remove(folder.as_fd(), OsStr::new("link")).files, 1);
         assert!(at("outside/precious").exists());
         // A missing name counts as removed.
-        assert_eq!(remove(folder.as_fd(), OsStr::new("tree")), Removed::default());
+        assert_eq!(remove(folder.as_fd(), OsStr::new("tree")), RemovalResult::default());
     }
 
     #[test]

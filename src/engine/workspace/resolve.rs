@@ -53,7 +53,7 @@ impl ResolvedPath {
     }
 
     /// Returns the path for messages.
-    pub fn shown(&self) -> &str {
+    pub fn display(&self) -> &str {
         &self.shown
     }
 
@@ -118,7 +118,7 @@ impl Workspace {
         must_be_a_path(path, "path")?;
         let written = path.display().to_string();
         let (canonical, stat, aliases) = self.locate(path).map_err(|errno| self.refusal(&written, errno))?;
-        let shown = self.shown(self.as_written(path).as_ref().unwrap_or(&canonical));
+        let shown = self.display(self.as_written(path).as_ref().unwrap_or(&canonical));
         let names_folder = names_a_folder(path);
         must_be_as_written(path, stat.as_ref())?;
         let protected = protected_component(path).map(OsStr::to_owned);
@@ -135,8 +135,8 @@ impl Workspace {
             None => Err(self.not_found(&place)),
             Some(stat) if fs::is_folder(stat) => Ok(place.path().clone()),
             Some(_) => {
-                let message = format!("{} is not a directory", place.shown());
-                Err(Error::new(ErrorKind::NotADirectory, message).at(place.shown()))
+                let message = format!("{} is not a directory", place.display());
+                Err(Error::new(ErrorKind::NotADirectory, message).at(place.display()))
             }
         }
     }
@@ -171,7 +171,7 @@ impl Workspace {
         let direct = self.as_written(path).filter(|_| !names_a_folder(path));
         let found = direct.and_then(|direct| self.open_at_once(&direct).map(|found| (direct, found)));
         let Some((direct, (file, stat))) = found else { return self.resolve(path) };
-        let shown = self.shown(&direct);
+        let shown = self.display(&direct);
         let protected = protected_component(path).map(OsStr::to_owned);
         let opened = Some(Arc::new(file));
         Ok(ResolvedPath { protected, opened, ..ResolvedPath::at(direct, shown, Some(stat)) })
@@ -190,7 +190,7 @@ impl Workspace {
     /// Returns the error for an errno of the walk.
     fn refusal(&self, written: &str, errno: Errno) -> Error {
         let error = path_error(written, errno);
-        match self.outside() {
+        match self.other_workspaces_note() {
             Some(note) if error.kind() == ErrorKind::OutsideWorkspace => {
                 error.add_to_message(format!(" ({note})"))
             }
@@ -203,7 +203,7 @@ impl Workspace {
     /// # Errors
     /// The system's, save that a file or symlink on the way counts as nothing there.
     pub fn place_of(&self, path: &WorkspacePath) -> Result<ResolvedPath, Error> {
-        let shown = self.shown(path);
+        let shown = self.display(path);
         let stat = match fs::stat_beneath(self.root_fd(), path) {
             Ok(stat) => Some(stat),
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => None,
@@ -241,14 +241,14 @@ impl Workspace {
         if !stat.as_ref().is_some_and(fs::is_symlink) {
             must_be_as_written(path, stat.as_ref())?;
         }
-        let shown = self.shown(self.as_written(path).as_ref().unwrap_or(&canonical));
+        let shown = self.display(self.as_written(path).as_ref().unwrap_or(&canonical));
         let protected = protected_component(path).map(OsStr::to_owned);
         let aliases = folder.aliases.iter().map(|alias| alias.join(name)).collect();
         Ok(ResolvedPath { path: canonical, shown, stat, protected, aliases, names_folder, opened: None })
     }
 
     /// The canonical path, what is there, and the other names by which the way led there.
-    fn locate(&self, path: &Path) -> Result<Located, Errno> {
+    fn locate(&self, path: &Path) -> Result<CanonicalPath, Errno> {
         if let Some(direct) = self.as_written(path) {
             match fs::stat_beneath(self.root_fd(), &direct) {
                 Ok(stat) if !fs::is_symlink(&stat) => return Ok((direct, Some(stat), Vec::new())),
@@ -256,21 +256,21 @@ impl Workspace {
                 Err(errno) => return Err(errno),
             }
         }
-        Walk::new(self).run(path)
+        PathWalk::new(self).run(path)
     }
 
     /// Follows a canonical name to the end: one call if no link is on its way.
-    pub fn trail(&self, path: &WorkspacePath) -> Trail {
+    pub fn trail(&self, path: &WorkspacePath) -> LinkChain {
         match fs::stat_beneath(self.root_fd(), path) {
             Ok(stat) if !fs::is_symlink(&stat) => {
-                return Trail { links: Vec::new(), target: Some((path.clone(), Some(stat))) };
+                return LinkChain { links: Vec::new(), target: Some((path.clone(), Some(stat))) };
             }
-            Err(errno) if errno != Errno::LOOP => return Trail::default(),
+            Err(errno) if errno != Errno::LOOP => return LinkChain::default(),
             _ => {}
         }
-        let mut walk = Walk::new(self);
+        let mut walk = PathWalk::new(self);
         let target = walk.run(&self.root().join(path.as_path())).ok().map(|(path, stat, _)| (path, stat));
-        Trail { links: walk.followed, target }
+        LinkChain { links: walk.followed, target }
     }
 
     /// `path` from the root, if it can be told from its text alone.
@@ -360,7 +360,7 @@ fn path_error(written: &str, errno: Errno) -> Error {
 
 /// Links on the way of a name, and the end of the way.
 #[derive(Debug, Default)]
-pub struct Trail {
+pub struct LinkChain {
     /// Canonical paths of the links, in the order of the way.
     pub links: Vec<WorkspacePath>,
     /// Canonical path at the end with the file there; `None` outside the workspace.
@@ -368,10 +368,10 @@ pub struct Trail {
 }
 
 /// A canonical path, what is there, and other names of it.
-type Located = (WorkspacePath, Option<Stat>, Vec<WorkspacePath>);
+type CanonicalPath = (WorkspacePath, Option<Stat>, Vec<WorkspacePath>);
 
 /// Follows a path component by component; `EXDEV` where it leaves the root.
-struct Walk<'w> {
+struct PathWalk<'w> {
     /// Workspace to walk.
     workspace: &'w Workspace,
     /// The path walked so far, links followed.
@@ -390,7 +390,7 @@ struct Walk<'w> {
     followed: Vec<WorkspacePath>,
 }
 
-impl<'w> Walk<'w> {
+impl<'w> PathWalk<'w> {
     /// Begins a walk at the root.
     fn new(workspace: &'w Workspace) -> Self {
         let (walked, rest) = (WorkspacePath::root(), VecDeque::new());
@@ -399,7 +399,7 @@ impl<'w> Walk<'w> {
     }
 
     /// Follows `path` to its end.
-    fn run(&mut self, path: &Path) -> Result<Located, Errno> {
+    fn run(&mut self, path: &Path) -> Result<CanonicalPath, Errno> {
         if let Some(below) = self.workspace.below_root_name(path) {
             self.rest = names(below).collect();
         } else if path.is_absolute() {
@@ -416,14 +416,14 @@ impl<'w> Walk<'w> {
                 return Ok((self.walked.join(&name), Some(file), std::mem::take(&mut self.aliases)));
             }
         }
-        let stat = if self.missing > 0 { None } else { Some(rustix::fs::fstat(self.here())?) };
+        let stat = if self.missing > 0 { None } else { Some(rustix::fs::fstat(self.current_folder())?) };
         Ok((self.walked.clone(), stat, std::mem::take(&mut self.aliases)))
     }
 
     /// Takes one component: a link is read and put before the rest, a folder entered; anything
     /// else ends the path, and the answer is what it is.
     fn step_into(&mut self, name: &OsStr) -> Result<Option<Stat>, Errno> {
-        let entry = match fs::Entry::at(self.here(), name) {
+        let entry = match fs::NamedEntry::at(self.current_folder(), name) {
             Ok(entry) => entry,
             Err(Errno::NOENT) => {
                 self.step_into_nothing(name);
@@ -527,7 +527,7 @@ impl<'w> Walk<'w> {
     }
 
     /// Returns the current folder of the walk.
-    fn here(&self) -> BorrowedFd<'_> {
+    fn current_folder(&self) -> BorrowedFd<'_> {
         self.folder.as_ref().map_or(self.workspace.root_fd(), AsFd::as_fd)
     }
 }

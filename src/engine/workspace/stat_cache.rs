@@ -42,11 +42,11 @@ pub struct StatCache {
     /// True if calls follow in which it may be of use.
     is_lasting: bool,
     /// Values, with the newest at the end.
-    values: Mutex<VecDeque<KeptValue>>,
+    values: Mutex<VecDeque<CachedValue>>,
 }
 
 /// A value that is kept.
-struct KeptValue {
+struct CachedValue {
     /// Root of the workspace, and name of the value.
     key: (PathBuf, String),
     /// Files that it was made from.
@@ -107,7 +107,7 @@ impl StatCache {
         if !looks.are_sure || !self.has_room_for(bytes) {
             return;
         }
-        let is_full = |values: &VecDeque<KeptValue>| {
+        let is_full = |values: &VecDeque<CachedValue>| {
             let held: usize = values.iter().map(|it| it.bytes).sum();
             values.len() >= CACHED_VALUES_MAX || held.saturating_add(bytes) > CACHED_BYTES_MAX
         };
@@ -115,7 +115,7 @@ impl StatCache {
             values.pop_front();
         }
         let key = (root.to_owned(), name.to_owned());
-        values.push_back(KeptValue { key, looks: Arc::new(looks), value, bytes });
+        values.push_back(CachedValue { key, looks: Arc::new(looks), value, bytes });
     }
 
     /// The value `name` of the workspace at `root`, which knows by itself what of it still holds and takes at
@@ -142,7 +142,7 @@ impl StatCache {
     }
 
     /// Locks the values, even after a panic in another holder.
-    fn values(&self) -> MutexGuard<'_, VecDeque<KeptValue>> {
+    fn values(&self) -> MutexGuard<'_, VecDeque<CachedValue>> {
         self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -151,7 +151,7 @@ impl StatCache {
 #[derive(Debug)]
 pub struct Fingerprint {
     /// They, with what stood there.
-    places: Vec<Look>,
+    places: Vec<PlaceStat>,
     /// Files that changed since then are young.
     old_before: i64,
     /// True if every later change shows.
@@ -160,20 +160,20 @@ pub struct Fingerprint {
 
 /// A look at a place.
 #[derive(Debug)]
-struct Look {
+struct PlaceStat {
     /// The name, from the folder that is given, or absolute.
     place: PathBuf,
     /// True if a link there is followed.
     is_followed: bool,
     /// Properties that must be unchanged.
-    what: What,
+    what: StatScope,
     /// Metadata before.
     stood: Result<Stat, Errno>,
 }
 
 /// Properties that must be unchanged.
 #[derive(Debug)]
-enum What {
+enum StatScope {
     /// Everything, bytes included.
     Content,
     /// Which folder it is.
@@ -187,46 +187,46 @@ enum What {
 
 impl Default for Fingerprint {
     fn default() -> Self {
-        Self { places: Vec::new(), old_before: old_before(), are_sure: true }
+        Self { places: Vec::new(), old_before: young_since(), are_sure: true }
     }
 }
 
 /// Files that changed since then are young.
-fn old_before() -> i64 {
+fn young_since() -> i64 {
     i64::try_from(seconds_now()).unwrap_or(0).saturating_sub(YOUNG_SECONDS)
 }
 
 /// Returns true if a file that looks like this could change again and look the same.
 pub fn is_young(stat: &Stat) -> bool {
-    let old_before = old_before();
+    let old_before = young_since();
     stat.st_ctime >= old_before || stat.st_mtime >= old_before
 }
 
 impl Fingerprint {
     /// Looks at the file at an absolute path, through links.
     pub fn at_file(&mut self, path: &Path) {
-        self.add(CWD, path.to_owned(), true, What::Content);
+        self.add(CWD, path.to_owned(), true, StatScope::Content);
     }
 
     /// Looks at the file at an absolute path, which is no link itself.
     pub fn at_plain_file(&mut self, path: &Path) {
-        self.add(CWD, path.to_owned(), false, What::Content);
+        self.add(CWD, path.to_owned(), false, StatScope::Content);
     }
 
     /// Looks at the folder at an absolute path, which is no link itself; answers whether anything is there.
     pub fn at_folder(&mut self, path: &Path) -> bool {
-        self.add(CWD, path.to_owned(), false, What::Folder);
+        self.add(CWD, path.to_owned(), false, StatScope::Folder);
         self.places.last().is_some_and(|look| look.stood.is_ok())
     }
 
     /// Looks at the folder of that name in `folder`, which is no link itself.
     pub fn in_folder(&mut self, folder: BorrowedFd<'_>, name: &str) {
-        self.add(folder, name.into(), false, What::Folder);
+        self.add(folder, name.into(), false, StatScope::Folder);
     }
 
     /// Returns the bytes of the examined files.
     pub fn bytes(&self) -> usize {
-        let files = self.places.iter().filter(|look| !matches!(look.what, What::Folder));
+        let files = self.places.iter().filter(|look| !matches!(look.what, StatScope::Folder));
         let sizes = files.filter_map(|look| look.stood.as_ref().ok().map(fs::size_of));
         usize::try_from(sizes.sum::<u64>()).unwrap_or(usize::MAX)
     }
@@ -234,24 +234,24 @@ impl Fingerprint {
     /// Looks at the file of that path below `folder`, and at each folder on the way; no link is followed.
     pub fn below(&mut self, folder: BorrowedFd<'_>, path: &str) {
         for (at, _) in path.match_indices('/') {
-            self.add(folder, path.get(..at).unwrap_or_default().into(), false, What::Folder);
+            self.add(folder, path.get(..at).unwrap_or_default().into(), false, StatScope::Folder);
         }
-        self.add(folder, path.into(), false, What::Content);
+        self.add(folder, path.into(), false, StatScope::Content);
     }
 
     /// Rests on a file of lbx's own that was opened in the folder, where it was `stat`.
-    pub fn at_own(&mut self, name: &str, file: File, stat: Stat) {
-        let what = What::Own { _file: file };
-        self.places.push(Look { place: name.into(), is_followed: false, what, stood: Ok(stat) });
+    pub fn rely_on_lbx_file(&mut self, name: &str, file: File, stat: Stat) {
+        let what = StatScope::Own { _file: file };
+        self.places.push(PlaceStat { place: name.into(), is_followed: false, what, stood: Ok(stat) });
     }
 
     /// Looks at a place.
-    fn add(&mut self, folder: BorrowedFd<'_>, place: PathBuf, is_followed: bool, what: What) {
-        let stood = look_at(folder, place.as_os_str(), is_followed);
-        if let (What::Content, Ok(stat)) = (&what, &stood) {
+    fn add(&mut self, folder: BorrowedFd<'_>, place: PathBuf, is_followed: bool, what: StatScope) {
+        let stood = stat_of_path(folder, place.as_os_str(), is_followed);
+        if let (StatScope::Content, Ok(stat)) = (&what, &stood) {
             self.are_sure &= stat.st_ctime < self.old_before && stat.st_mtime < self.old_before;
         }
-        self.places.push(Look { place, is_followed, what, stood });
+        self.places.push(PlaceStat { place, is_followed, what, stood });
     }
 
     /// Returns true if every place looks as it did.
@@ -260,15 +260,15 @@ impl Fingerprint {
     }
 }
 
-impl Look {
+impl PlaceStat {
     /// Returns true if the place looks as it did.
     fn still_holds(&self, folder: BorrowedFd<'_>) -> bool {
         let folder = if self.place.is_absolute() { CWD } else { folder };
-        let now = look_at(folder, self.place.as_os_str(), self.is_followed);
+        let now = stat_of_path(folder, self.place.as_os_str(), self.is_followed);
         match (&self.stood, &now) {
             (Ok(then), Ok(now)) => match self.what {
-                What::Content | What::Own { .. } => fs::is_unchanged(then, now),
-                What::Folder => {
+                StatScope::Content | StatScope::Own { .. } => fs::is_unchanged(then, now),
+                StatScope::Folder => {
                     fs::is_same_file(then, now) && then.st_mode == now.st_mode && then.st_uid == now.st_uid
                 }
             },
@@ -279,7 +279,7 @@ impl Look {
 }
 
 /// Returns the stat of a path.
-fn look_at(folder: BorrowedFd<'_>, place: &OsStr, is_followed: bool) -> Result<Stat, Errno> {
+fn stat_of_path(folder: BorrowedFd<'_>, place: &OsStr, is_followed: bool) -> Result<Stat, Errno> {
     if is_followed {
         return rustix::io::retry_on_intr(|| rustix::fs::statat(folder, place, AtFlags::empty()));
     }
@@ -291,7 +291,7 @@ pub const CACHE_BYTES_MAX: usize = 128 << 10;
 
 /// How a file is reached: what was read in one way is not known in the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum SymlinkPolicy {
     /// Beneath an opened folder, through no link.
     Beneath,
     /// By its path, through whatever links.
@@ -302,20 +302,20 @@ pub enum Way {
 #[derive(Default)]
 pub struct FileCache {
     /// Files by device, inode and way.
-    files: Mutex<Files>,
+    files: Mutex<CachedFiles>,
 }
 
 /// The files and their size.
 #[derive(Default)]
-struct Files {
+struct CachedFiles {
     /// Stat of each file when it was read, and its bytes.
-    known: BTreeMap<(u64, u64, Way), KeptFile>,
+    known: BTreeMap<(u64, u64, SymlinkPolicy), CachedFile>,
     /// Bytes of all.
     bytes: usize,
 }
 
 /// A file that was read.
-struct KeptFile {
+struct CachedFile {
     /// Its stat before it was read.
     then: Stat,
     /// Its bytes.
@@ -324,7 +324,7 @@ struct KeptFile {
 
 impl FileCache {
     /// Returns the cached bytes of a file with this stat.
-    pub fn known(&self, way: Way, now: &Stat) -> Option<Vec<u8>> {
+    pub fn cached_bytes(&self, way: SymlinkPolicy, now: &Stat) -> Option<Vec<u8>> {
         let bytes = {
             let files = self.files();
             let file = files.known.get(&(platform::device(now), now.st_ino, way))?;
@@ -334,22 +334,22 @@ impl FileCache {
     }
 
     /// Caches the bytes of a file that had this stat before it was read.
-    pub fn note(&self, way: Way, then: &Stat, bytes: &[u8]) {
+    pub fn note(&self, way: SymlinkPolicy, then: &Stat, bytes: &[u8]) {
         let is_whole = fs::size_of(then) == bytes.len() as u64;
         if bytes.len() > CACHED_FILE_BYTES_MAX || !is_whole || is_young(then) {
             return;
         }
         let mut files = self.files();
         if files.known.len() >= CACHED_FILES_MAX || files.bytes + bytes.len() > CACHE_BYTES_MAX {
-            *files = Files::default();
+            *files = CachedFiles::default();
         }
-        let file = KeptFile { then: *then, bytes: bytes.into() };
+        let file = CachedFile { then: *then, bytes: bytes.into() };
         let before = files.known.insert((platform::device(then), then.st_ino, way), file);
         files.bytes = files.bytes + bytes.len() - before.map_or(0, |before| before.bytes.len());
     }
 
     /// Locks the files, even after a panic in another holder.
-    fn files(&self) -> MutexGuard<'_, Files> {
+    fn files(&self) -> MutexGuard<'_, CachedFiles> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -446,15 +446,15 @@ mod tests {
         let path = folder.path().join("f");
         std::fs::write(&path, "one").unwrap();
         let (kept, then) = (FileCache::default(), old_stat(&path));
-        kept.note(Way::Beneath, &then, b"one");
-        assert_eq!(kept.known(Way::Beneath, &then).as_deref(), Some(&b"one"[..]));
-        assert_eq!(kept.known(Way::Followed, &then), None);
+        kept.note(SymlinkPolicy::Beneath, &then, b"one");
+        assert_eq!(kept.cached_bytes(SymlinkPolicy::Beneath, &then).as_deref(), Some(&b"one"[..]));
+        assert_eq!(kept.cached_bytes(SymlinkPolicy::Followed, &then), None);
         let changes: [fn(&mut Stat); 4] =
             [|it| it.st_size += 1, |it| it.st_mtime += 1, |it| it.st_ctime_nsec ^= 1, |it| it.st_ino += 1];
         for change in changes {
             let mut now = then;
             change(&mut now);
-            assert_eq!(kept.known(Way::Beneath, &now), None);
+            assert_eq!(kept.cached_bytes(SymlinkPolicy::Beneath, &now), None);
         }
     }
 
@@ -464,15 +464,15 @@ mod tests {
         let path = folder.path().join("f");
         std::fs::write(&path, "one").unwrap();
         let (kept, young) = (FileCache::default(), rustix::fs::stat(&path).unwrap());
-        kept.note(Way::Beneath, &young, b"one");
-        assert_eq!(kept.known(Way::Beneath, &young), None);
+        kept.note(SymlinkPolicy::Beneath, &young, b"one");
+        assert_eq!(kept.cached_bytes(SymlinkPolicy::Beneath, &young), None);
         let then = old_stat(&path);
-        kept.note(Way::Beneath, &then, b"on");
-        assert_eq!(kept.known(Way::Beneath, &then), None);
+        kept.note(SymlinkPolicy::Beneath, &then, b"on");
+        assert_eq!(kept.cached_bytes(SymlinkPolicy::Beneath, &then), None);
         let large = vec![0; CACHED_FILE_BYTES_MAX + 1];
         std::fs::write(&path, &large).unwrap();
-        kept.note(Way::Beneath, &old_stat(&path), &large);
-        assert_eq!(kept.known(Way::Beneath, &old_stat(&path)), None);
+        kept.note(SymlinkPolicy::Beneath, &old_stat(&path), &large);
+        assert_eq!(kept.cached_bytes(SymlinkPolicy::Beneath, &old_stat(&path)), None);
     }
 
     #[test]
@@ -484,9 +484,9 @@ mod tests {
         let (kept, mut then) = (FileCache::default(), old_stat(&path));
         for _ in 0..20 {
             then.st_ino += 1;
-            kept.note(Way::Beneath, &then, &bytes);
+            kept.note(SymlinkPolicy::Beneath, &then, &bytes);
             assert!(kept.files().bytes <= CACHE_BYTES_MAX);
-            assert!(kept.known(Way::Beneath, &then).is_some());
+            assert!(kept.cached_bytes(SymlinkPolicy::Beneath, &then).is_some());
         }
     }
 }

@@ -24,16 +24,16 @@ use crate::platform::{self, ROOM_BYTES};
 pub const THINGS_MAX: usize = 500_000;
 
 /// Time of a change: seconds and nanoseconds.
-pub type Moment = (i64, i64);
+pub type ChangeTime = (i64, i64);
 
 /// Returns the time of the last change of a file or folder in any way.
-pub fn changed_at(stat: &Stat) -> Moment {
+pub fn changed_at(stat: &Stat) -> ChangeTime {
     (stat.st_ctime, i64::try_from(stat.st_ctime_nsec).unwrap_or_default())
 }
 
 /// Metadata of an entry that a command can change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Thing {
+pub struct EntryStat {
     /// Type and permission bits.
     mode: u32,
     /// User and group.
@@ -43,14 +43,14 @@ pub struct Thing {
     /// Its size in bytes.
     size: u64,
     /// Time of the last change of its bytes.
-    modified: Moment,
+    modified: ChangeTime,
     /// Time of the last change of any kind.
-    changed: Moment,
+    changed: ChangeTime,
     /// True if the command may not change it or its contents.
     is_closed: bool,
 }
 
-impl Thing {
+impl EntryStat {
     /// Takes the metadata from a stat.
     fn of(stat: &Stat, is_closed: bool) -> Self {
         let modified = (stat.st_mtime, i64::try_from(stat.st_mtime_nsec).unwrap_or_default());
@@ -96,12 +96,12 @@ impl Thing {
     }
 
     /// Returns the time of the last change of its bytes.
-    pub const fn modified(&self) -> Moment {
+    pub const fn modified(&self) -> ChangeTime {
         self.modified
     }
 
     /// Returns the time of the last change of any kind.
-    pub const fn changed(&self) -> Moment {
+    pub const fn changed(&self) -> ChangeTime {
         self.changed
     }
 
@@ -115,20 +115,20 @@ impl Thing {
 
 /// A difference between two surveys.
 #[derive(Debug, Clone)]
-pub struct Touched {
+pub struct SurveyDiff {
     /// Its path.
     pub path: WorkspacePath,
     /// Metadata before.
-    pub before: Option<Thing>,
+    pub before: Option<EntryStat>,
     /// Metadata now.
-    pub after: Option<Thing>,
+    pub after: Option<EntryStat>,
 }
 
 /// Everything in a workspace that a command may change.
 #[derive(Debug)]
 pub struct Survey {
     /// The root itself, if it can be looked at.
-    root: Option<Thing>,
+    root: Option<EntryStat>,
     /// Folders that were read, ordered by the bytes of their paths.
     folders: Vec<Arc<SurveyedFolder>>,
     /// Folders that could not be read.
@@ -145,7 +145,7 @@ pub struct SurveyedFolder {
     /// The names in it, one after the other.
     names: Vec<u8>,
     /// Ranges of the names, with metadata, ordered by name.
-    things: Vec<(Range<usize>, Thing)>,
+    things: Vec<(Range<usize>, EntryStat)>,
 }
 
 impl SurveyedFolder {
@@ -160,7 +160,7 @@ impl SurveyedFolder {
     }
 
     /// Returns the metadata at a name.
-    pub fn at(&self, name: &[u8]) -> Option<&Thing> {
+    pub fn at(&self, name: &[u8]) -> Option<&EntryStat> {
         self.things.get(self.find(name)?).map(|(_, thing)| thing)
     }
 
@@ -174,11 +174,12 @@ impl Survey {
     /// Returns the differences to a later survey, ordered by path; of a folder, whether it exists, its mode, owner
     /// and attributes. A file that was changed at `unsure` or later counts too: the clock of the file system is too coarse
     /// to tell.
-    pub fn touched(&self, later: &Self, unsure: Option<Moment>) -> Vec<Touched> {
-        let is_other = |(one, other): &(Thing, Thing)| (one.mode, one.owner) != (other.mode, other.owner);
+    pub fn touched(&self, later: &Self, unsure: Option<ChangeTime>) -> Vec<SurveyDiff> {
+        let is_other =
+            |(one, other): &(EntryStat, EntryStat)| (one.mode, one.owner) != (other.mode, other.owner);
         let (roots, path) = (self.root.zip(later.root).filter(is_other), WorkspacePath::root());
-        let root = roots.map(|(before, after)| Touched { path, before: Some(before), after: Some(after) });
-        let mut touched: Vec<Touched> = root.into_iter().collect();
+        let root = roots.map(|(before, after)| SurveyDiff { path, before: Some(before), after: Some(after) });
+        let mut touched: Vec<SurveyDiff> = root.into_iter().collect();
         let by_path = |one: &Arc<SurveyedFolder>, other: &Arc<SurveyedFolder>| one.path.cmp(&other.path);
         let none = Arc::new(SurveyedFolder { path: Vec::new(), names: Vec::new(), things: Vec::new() });
         for (old, new) in paired(&self.folders, &later.folders, by_path) {
@@ -188,12 +189,12 @@ impl Survey {
                 continue;
             }
             let folder = WorkspacePath::new(OsStr::from_bytes(path).as_ref()).unwrap_or_default();
-            let by_name = |one: &(Range<usize>, Thing), other: &(Range<usize>, Thing)| {
+            let by_name = |one: &(Range<usize>, EntryStat), other: &(Range<usize>, EntryStat)| {
                 old.name(&one.0).cmp(new.name(&other.0))
             };
             for (before, after) in paired(&old.things, &new.things, by_name) {
                 let things = (before.map(|it| it.1), after.map(|it| it.1));
-                let is_unsure = |thing: &Thing| {
+                let is_unsure = |thing: &EntryStat| {
                     has_bytes(thing.kind()) && unsure.is_some_and(|unsure| thing.changed >= unsure)
                 };
                 if is_same(things) && !things.1.as_ref().is_some_and(is_unsure) {
@@ -202,10 +203,12 @@ impl Survey {
                 let name = before.map(|it| old.name(&it.0)).or(after.map(|it| new.name(&it.0)));
                 let path = folder.join(OsStr::from_bytes(name.unwrap_or_default()));
                 // An entry that could not be examined was neither created nor deleted.
-                if (before.is_none() && self.hides(&path)) || (after.is_none() && later.hides(&path)) {
+                if (before.is_none() && self.is_unreadable(&path))
+                    || (after.is_none() && later.is_unreadable(&path))
+                {
                     continue;
                 }
-                touched.push(Touched { path, before: things.0, after: things.1 });
+                touched.push(SurveyDiff { path, before: things.0, after: things.1 });
             }
         }
         touched.sort_by(|one, other| one.path.cmp(&other.path));
@@ -221,12 +224,12 @@ impl Survey {
         //   again    x                    holds only a
         //   renewed  x  x/a
         let mut there: HashSet<&[u8]> = HashSet::new();
-        let is_there = |path: &Path<'_>, there: &HashSet<&[u8]>| match again.folder(path.folder) {
-            Some(above) => above.at(path.name).zip(self.thing(path)).is_some_and(is_same_folder),
+        let is_there = |path: &SurveyPath<'_>, there: &HashSet<&[u8]>| match again.folder(path.folder) {
+            Some(above) => above.at(path.name).zip(self.entry_at(path)).is_some_and(is_same_folder),
             None => path.whole.is_empty() || there.contains(path.folder),
         };
         for folder in self.folders.iter().filter(|folder| again.folder(&folder.path).is_none()) {
-            let path = Path::of(&folder.path);
+            let path = SurveyPath::of(&folder.path);
             if is_there(&path, &there) {
                 there.insert(path.whole);
             }
@@ -234,7 +237,7 @@ impl Survey {
         let kept = self.folders.iter().filter(|folder| there.contains(folder.path.as_slice()));
         let mut folders: Vec<Arc<SurveyedFolder>> = kept.chain(&again.folders).cloned().collect();
         folders.sort_by(|one, other| one.path.cmp(&other.path));
-        let unseen = self.unseen.iter().filter(|path| is_there(&Path::of(path.as_bytes()), &there));
+        let unseen = self.unseen.iter().filter(|path| is_there(&SurveyPath::of(path.as_bytes()), &there));
         let unseen: Vec<WorkspacePath> = unseen.cloned().collect();
         again.unseen.extend(unseen);
         Self { folders, ..again }
@@ -243,7 +246,7 @@ impl Survey {
     /// Returns true if a name in a folder is that of a folder that an earlier survey has seen.
     pub fn knows_folder(&self, folder: &WorkspacePath, name: &OsStr, stat: &Stat) -> bool {
         let known = self.folder(folder.as_bytes()).and_then(|folder| folder.at(name.as_bytes()));
-        known.is_some_and(|known| is_same_folder((known, &Thing::of(stat, false))))
+        known.is_some_and(|known| is_same_folder((known, &EntryStat::of(stat, false))))
     }
 
     /// Returns the folders with a file that has other names.
@@ -257,12 +260,12 @@ impl Survey {
     }
 
     /// Returns the metadata at the parts of a path.
-    fn thing(&self, path: &Path<'_>) -> Option<&Thing> {
+    fn entry_at(&self, path: &SurveyPath<'_>) -> Option<&EntryStat> {
         self.folder(path.folder)?.at(path.name)
     }
 
     /// Returns the metadata at a path.
-    pub fn at(&self, path: &WorkspacePath) -> Option<&Thing> {
+    pub fn at(&self, path: &WorkspacePath) -> Option<&EntryStat> {
         let Some(parent) = path.parent() else { return self.root.as_ref() };
         self.folder(parent.as_bytes())?.at(path.name()?.as_bytes())
     }
@@ -271,7 +274,7 @@ impl Survey {
     pub fn below<'s>(
         &'s self,
         folder: &WorkspacePath,
-    ) -> impl Iterator<Item = (WorkspacePath, &'s Thing)> + use<'s> {
+    ) -> impl Iterator<Item = (WorkspacePath, &'s EntryStat)> + use<'s> {
         let whole = folder.as_bytes().to_vec();
         let first = self.place_of(&whole).unwrap_or_else(|place| place);
         let begun = self.folders.get(first..).unwrap_or_default();
@@ -283,7 +286,7 @@ impl Survey {
         });
         inner.flat_map(|folder| {
             let path = WorkspacePath::new(OsStr::from_bytes(&folder.path).as_ref()).unwrap_or_default();
-            let named = |(range, thing): &'s (Range<usize>, Thing)| {
+            let named = |(range, thing): &'s (Range<usize>, EntryStat)| {
                 (path.join(OsStr::from_bytes(folder.name(range))), thing)
             };
             folder.things.iter().map(named).collect::<Vec<_>>()
@@ -292,11 +295,11 @@ impl Survey {
 
     /// Returns the folders that could not be read, except those that an earlier survey could not read either.
     pub fn newly_unseen<'s>(&'s self, earlier: &'s Self) -> impl Iterator<Item = &'s WorkspacePath> {
-        self.unseen.iter().filter(|folder| !earlier.hides(folder))
+        self.unseen.iter().filter(|folder| !earlier.is_unreadable(folder))
     }
 
     /// Returns true if a path is or lies in a folder that could not be read.
-    fn hides(&self, path: &WorkspacePath) -> bool {
+    fn is_unreadable(&self, path: &WorkspacePath) -> bool {
         !self.unseen.is_empty() && path.and_above().any(|folder| self.unseen.contains(&folder))
     }
 
@@ -316,7 +319,7 @@ impl Survey {
     }
 
     /// Marks a path and everything below it as closed to the command.
-    fn close(&mut self, path: &Path<'_>) {
+    fn close(&mut self, path: &SurveyPath<'_>) {
         if let Ok(at) = self.place_of(path.folder)
             && let Some(folder) = self.folders.get_mut(at).and_then(Arc::get_mut)
             && let Some(at) = folder.find(path.name)
@@ -339,7 +342,7 @@ impl Survey {
 }
 
 /// A path in its parts.
-struct Path<'p> {
+struct SurveyPath<'p> {
     /// All of it.
     whole: &'p [u8],
     /// The folder that holds it.
@@ -348,7 +351,7 @@ struct Path<'p> {
     name: &'p [u8],
 }
 
-impl<'p> Path<'p> {
+impl<'p> SurveyPath<'p> {
     /// Splits a path.
     fn of(whole: &'p [u8]) -> Self {
         match whole.iter().rposition(|byte| *byte == b'/') {
@@ -375,7 +378,7 @@ pub struct SurveyBuilder {
 
 impl SurveyBuilder {
     /// Notes a folder that cannot be read, with the error.
-    pub fn pass_over(&mut self, path: WorkspacePath, errno: Errno) {
+    pub fn skip_folder(&mut self, path: WorkspacePath, errno: Errno) {
         // Any other is gone by now.
         if matches!(errno, Errno::ACCESS | Errno::PERM) {
             self.unseen.insert(path);
@@ -383,17 +386,17 @@ impl SurveyBuilder {
     }
 
     /// Begins a folder with that many names.
-    pub fn enter(&mut self, path: &WorkspacePath, names: usize) -> Entered<'_> {
+    pub fn enter(&mut self, path: &WorkspacePath, names: usize) -> OpenSurveyFolder<'_> {
         let folder = SurveyedFolder {
             path: path.as_bytes().to_vec(),
             names: Vec::new(),
             things: Vec::with_capacity(names),
         };
-        Entered { builder: self, folder, has_links: false }
+        OpenSurveyFolder { builder: self, folder, has_links: false }
     }
 
     /// Adds the findings of another thread.
-    pub fn absorb(&mut self, mut other: Self) {
+    pub fn merge_findings(&mut self, mut other: Self) {
         self.folders.append(&mut other.folders);
         self.unseen.append(&mut other.unseen);
         self.linked.append(&mut other.linked);
@@ -404,16 +407,16 @@ impl SurveyBuilder {
         self.folders.sort_unstable_by(|one, other| one.path.cmp(&other.path));
         // A folder may have been read twice: as one in which something happened, and as a new one.
         self.folders.dedup_by(|one, other| one.path == other.path);
-        let root = rustix::fs::fstat(root).ok().map(|stat| Thing::of(&stat, false));
+        let root = rustix::fs::fstat(root).ok().map(|stat| EntryStat::of(&stat, false));
         let mut survey = Survey { root, folders: self.folders, unseen: self.unseen, linked: self.linked };
-        closed.for_each(|path| survey.close(&Path::of(path)));
+        closed.for_each(|path| survey.close(&SurveyPath::of(path)));
         survey
     }
 }
 
 /// A folder that a survey looks at; dropped, it is part of the survey.
 #[derive(Debug)]
-pub struct Entered<'s> {
+pub struct OpenSurveyFolder<'s> {
     /// The survey.
     builder: &'s mut SurveyBuilder,
     /// The folder so far.
@@ -422,7 +425,7 @@ pub struct Entered<'s> {
     has_links: bool,
 }
 
-impl Entered<'_> {
+impl OpenSurveyFolder<'_> {
     /// Looks at a name in the opened folder; returns its stat, if there is something.
     pub fn add(&mut self, folder: BorrowedFd<'_>, name: &OsStr, is_closed: bool) -> Option<Stat> {
         let looked = fs::stat_at(folder, name);
@@ -430,18 +433,18 @@ impl Entered<'_> {
             && let Some(path) = WorkspacePath::new(OsStr::from_bytes(&self.folder.path).as_ref())
         {
             // Its names may be read, but nothing in it may be looked at.
-            self.builder.pass_over(path, *errno);
+            self.builder.skip_folder(path, *errno);
         }
         let stat = looked.ok()?;
         self.has_links |= stat.st_nlink > 1 && !fs::is_folder(&stat);
         let start = self.folder.names.len();
         self.folder.names.extend_from_slice(name.as_bytes());
-        self.folder.things.push((start..self.folder.names.len(), Thing::of(&stat, is_closed)));
+        self.folder.things.push((start..self.folder.names.len(), EntryStat::of(&stat, is_closed)));
         Some(stat)
     }
 }
 
-impl Drop for Entered<'_> {
+impl Drop for OpenSurveyFolder<'_> {
     fn drop(&mut self) {
         let none = SurveyedFolder { path: Vec::new(), names: Vec::new(), things: Vec::new() };
         let mut folder = std::mem::replace(&mut self.folder, none);
@@ -487,13 +490,13 @@ pub fn paired<'l, T>(
 }
 
 /// Returns true if both are one folder with the same permissions: its content can have changed, not its place.
-fn is_same_folder((one, other): (&Thing, &Thing)) -> bool {
-    let of = |thing: &Thing| (thing.mode, thing.owner, thing.inode);
+fn is_same_folder((one, other): (&EntryStat, &EntryStat)) -> bool {
+    let of = |thing: &EntryStat| (thing.mode, thing.owner, thing.inode);
     one.kind().is_dir() && of(one) == of(other)
 }
 
 /// Returns true if nothing of note differs.
-fn is_same(things: (Option<Thing>, Option<Thing>)) -> bool {
+fn is_same(things: (Option<EntryStat>, Option<EntryStat>)) -> bool {
     match things {
         (before, after) if before.is_some_and(|it| it.is_closed) || after.is_some_and(|it| it.is_closed) => {
             true

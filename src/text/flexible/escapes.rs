@@ -6,14 +6,14 @@
 
 use std::borrow::Cow;
 
-use super::Work;
-use super::place::{MatchedLines, Unfit};
+use super::WorkBudget;
+use super::place::{MatchedLines, Mismatch};
 use crate::limits::FLEXIBLE_PLACES_MAX;
 use crate::text::checked::{slice, slice_or_empty};
 
 /// How a text is escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum EscapeForm {
     /// All of it, as the inside of a JSON text.
     Whole,
     /// Its quotes alone.
@@ -21,12 +21,12 @@ enum Way {
 }
 
 /// Returns the places of `old` in the text, read without escapes.
-pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
+pub fn places(text: &[u8], old: &[u8], work: &WorkBudget) -> Vec<MatchedLines> {
     let Some((_, plain)) = unescaped(text, old) else {
         return letter_places(text, old, work);
     };
     memchr::memmem::find_iter(text, &plain)
-        .map(|start| MatchedLines::whole(start..start + plain.len()))
+        .map(|start| MatchedLines::as_one_line(start..start + plain.len()))
         .take(FLEXIBLE_PLACES_MAX)
         .collect()
 }
@@ -35,23 +35,23 @@ pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
 ///
 /// # Errors
 /// Fails if its escapes may be meant literally.
-pub fn new_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
+pub fn new_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Mismatch> {
     match unescaped(text, old) {
-        Some((Way::Whole, plain)) => whole_new(&plain, new),
-        Some((Way::Quotes, _)) => Ok(without_quote_escapes(new).into_owned()),
+        Some((EscapeForm::Whole, plain)) => whole_new(&plain, new),
+        Some((EscapeForm::Quotes, _)) => Ok(without_quote_escapes(new).into_owned()),
         None => letters_new_text(text, place, old, new),
     }
 }
 
 /// Returns `old` without escapes, in the first reading that the text contains.
-fn unescaped(text: &[u8], old: &[u8]) -> Option<(Way, Vec<u8>)> {
+fn unescaped(text: &[u8], old: &[u8]) -> Option<(EscapeForm, Vec<u8>)> {
     let has_any = [&b"\\n"[..], b"\\t", b"\\\"", b"\\r\\n"].iter().any(|kind| contains(old, kind));
-    let whole = || json_text(old).filter(|_| has_any).map(|plain| (Way::Whole, plain));
+    let whole = || json_text(old).filter(|_| has_any).map(|plain| (EscapeForm::Whole, plain));
     let quotes = || match without_quote_escapes(old) {
-        Cow::Owned(plain) => Some((Way::Quotes, plain)),
+        Cow::Owned(plain) => Some((EscapeForm::Quotes, plain)),
         Cow::Borrowed(_) => None,
     };
-    let stands = |plain: &(Way, Vec<u8>)| !plain.1.is_empty() && contains(text, &plain.1);
+    let stands = |plain: &(EscapeForm, Vec<u8>)| !plain.1.is_empty() && contains(text, &plain.1);
     whole().filter(stands).or_else(|| quotes().filter(stands))
 }
 
@@ -68,8 +68,8 @@ fn json_text(escaped: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Returns the new text for an old text that was all escaped.
-fn whole_new(old_plain: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
-    let doubt = |what: &str| Unfit(format!("its escapes may be meant as they stand: {what}"));
+fn whole_new(old_plain: &[u8], new: &[u8]) -> Result<Vec<u8>, Mismatch> {
+    let doubt = |what: &str| Mismatch(format!("its escapes may be meant as they stand: {what}"));
     if !new.contains(&b'\\') {
         return Ok(new.to_vec());
     }
@@ -132,7 +132,7 @@ const ESCAPES: [Escape; 5] = [
 
 /// How an escape is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reading {
+enum EscapeReading {
     /// As the byte that it means.
     Meant,
     /// As its letters.
@@ -155,7 +155,7 @@ fn tokens(text: &[u8]) -> Vec<Token> {
 }
 
 /// Returns the places of `old`, with each escape read as the file has it and at least one read as its meaning.
-pub fn letter_places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
+pub fn letter_places(text: &[u8], old: &[u8], work: &WorkBudget) -> Vec<MatchedLines> {
     let tokens = tokens(old);
     let has_any = tokens.iter().any(|token| matches!(token, Token::Escape(escape) if is_layout(*escape)));
     let Some((first, needle)) = longest_plain(&tokens).filter(|_| has_any) else {
@@ -166,8 +166,9 @@ pub fn letter_places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> 
         let before = matched_before(text, hit, tokens.get(..first)?, work)?;
         let (end, readings) = matched(text, before, &tokens, work)?;
         let is_read = tokens.iter().filter_map(escape_of).zip(&readings);
-        let mut meant = is_read.filter(|(escape, reading)| is_layout(*escape) && **reading == Reading::Meant);
-        meant.next().map(|_| MatchedLines::whole(before..end))
+        let mut meant =
+            is_read.filter(|(escape, reading)| is_layout(*escape) && **reading == EscapeReading::Meant);
+        meant.next().map(|_| MatchedLines::as_one_line(before..end))
     };
     memchr::memmem::find_iter(text, &needle).filter_map(place).take(FLEXIBLE_PLACES_MAX).collect()
 }
@@ -204,7 +205,7 @@ fn longest_plain(tokens: &[Token]) -> Option<(usize, Vec<u8>)> {
 }
 
 /// Returns the start of `tokens` if they end at `end`.
-fn matched_before(text: &[u8], end: usize, tokens: &[Token], work: &Work) -> Option<usize> {
+fn matched_before(text: &[u8], end: usize, tokens: &[Token], work: &WorkBudget) -> Option<usize> {
     let mut end = end;
     for token in tokens.iter().rev() {
         work.line(b"")?;
@@ -220,7 +221,12 @@ fn matched_before(text: &[u8], end: usize, tokens: &[Token], work: &Work) -> Opt
 }
 
 /// Returns the end of `tokens` if they begin at `start`, and how each escape is read there.
-fn matched(text: &[u8], start: usize, tokens: &[Token], work: &Work) -> Option<(usize, Vec<Reading>)> {
+fn matched(
+    text: &[u8],
+    start: usize,
+    tokens: &[Token],
+    work: &WorkBudget,
+) -> Option<(usize, Vec<EscapeReading>)> {
     let mut rest = text.get(start..)?;
     let mut readings = Vec::new();
     for token in tokens {
@@ -229,7 +235,7 @@ fn matched(text: &[u8], start: usize, tokens: &[Token], work: &Work) -> Option<(
             Token::Byte(byte) => rest.strip_prefix(&[*byte])?,
             Token::Escape(escape) => {
                 let letters = rest.strip_prefix(escape.letters);
-                readings.push(if letters.is_some() { Reading::Letters } else { Reading::Meant });
+                readings.push(if letters.is_some() { EscapeReading::Letters } else { EscapeReading::Meant });
                 letters.or_else(|| rest.strip_prefix(&[escape.meaning]))?
             }
         };
@@ -241,11 +247,16 @@ fn matched(text: &[u8], start: usize, tokens: &[Token], work: &Work) -> Option<(
 ///
 /// # Errors
 /// Fails if an escape can be read in two ways.
-pub fn letters_new_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
+pub fn letters_new_text(
+    text: &[u8],
+    place: &MatchedLines,
+    old: &[u8],
+    new: &[u8],
+) -> Result<Vec<u8>, Mismatch> {
     let (old, new) = (tokens(old), tokens(new));
-    let work = Work::new();
+    let work = WorkBudget::new();
     let readings = matched(text, place.range.start, &old, &work).map(|(_, readings)| readings);
-    let readings = readings.ok_or_else(|| Unfit("its escapes cannot be told from text".to_owned()))?;
+    let readings = readings.ok_or_else(|| Mismatch("its escapes cannot be told from text".to_owned()))?;
     let known = EscapeReadings::of(&old, &readings);
     let head = old.iter().zip(&new).take_while(|(one, other)| one == other).count();
     let most = old.len().min(new.len()) - head;
@@ -270,7 +281,7 @@ pub fn letters_new_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8
         };
         chosen.push(reading.ok_or_else(|| {
             let letters = String::from_utf8_lossy(escape.letters);
-            Unfit(format!("its escapes may be meant as they stand: `{letters}` in what is new"))
+            Mismatch(format!("its escapes may be meant as they stand: `{letters}` in what is new"))
         })?);
     }
     let mut chosen = chosen.into_iter();
@@ -279,8 +290,8 @@ pub fn letters_new_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8
         match token {
             Token::Byte(byte) => plain.push(byte),
             Token::Escape(escape) => match chosen.next() {
-                Some(Reading::Meant) => plain.push(escape.meaning),
-                Some(Reading::Letters) | None => plain.extend_from_slice(escape.letters),
+                Some(EscapeReading::Meant) => plain.push(escape.meaning),
+                Some(EscapeReading::Letters) | None => plain.extend_from_slice(escape.letters),
             },
         }
     }
@@ -290,16 +301,16 @@ pub fn letters_new_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8
 /// How the writer of the old text escaped.
 struct EscapeReadings {
     /// Reading of each kind of escape; `None` if it varies.
-    readings: Vec<(u8, Option<Reading>)>,
+    readings: Vec<(u8, Option<EscapeReading>)>,
     /// True if the lexer predicts all layout escapes.
     is_lexed_rightly: bool,
 }
 
 impl EscapeReadings {
     /// Derives the readings from `old`, whose escapes are read as in `readings`.
-    fn of(old: &[Token], readings: &[Reading]) -> Self {
+    fn of(old: &[Token], readings: &[EscapeReading]) -> Self {
         let guessed = lexed(old);
-        let mut known: Vec<(u8, Option<Reading>)> = Vec::new();
+        let mut known: Vec<(u8, Option<EscapeReading>)> = Vec::new();
         let mut is_lexed_rightly = true;
         for ((escape, reading), guess) in old.iter().filter_map(escape_of).zip(readings).zip(guessed) {
             match known.iter_mut().find(|(meaning, _)| *meaning == escape.meaning) {
@@ -314,7 +325,7 @@ impl EscapeReadings {
     }
 
     /// Returns the reading of an escape in the new text, given the lexer's guess; `None` if in doubt.
-    fn reading(&self, escape: Escape, guess: Option<Reading>) -> Option<Reading> {
+    fn reading(&self, escape: Escape, guess: Option<EscapeReading>) -> Option<EscapeReading> {
         let known = self.readings.iter().find(|(meaning, _)| *meaning == escape.meaning);
         if !is_layout(escape) {
             // A quote or a backslash is escaped everywhere or nowhere.
@@ -323,30 +334,30 @@ impl EscapeReadings {
         let guess = guess.filter(|_| self.is_lexed_rightly)?;
         match (known, guess) {
             // Letters in a quoted string belong to the program, as everywhere.
-            (_, Reading::Letters) => Some(Reading::Letters),
+            (_, EscapeReading::Letters) => Some(EscapeReading::Letters),
             // A tab at the start of a line is meant if other layout is.
-            (Some(_), Reading::Meant) => Some(Reading::Meant),
-            (None, Reading::Meant) if escape.meaning == b'\t' => Some(Reading::Meant),
-            (None, Reading::Meant) => None,
+            (Some(_), EscapeReading::Meant) => Some(EscapeReading::Meant),
+            (None, EscapeReading::Meant) if escape.meaning == b'\t' => Some(EscapeReading::Meant),
+            (None, EscapeReading::Meant) => None,
         }
     }
 }
 
 /// Returns how a lexer reads each escape: as letters inside a quoted string of its line, else as its meaning; `None` if
 /// in doubt.
-fn lexed(tokens: &[Token]) -> Vec<Option<Reading>> {
+fn lexed(tokens: &[Token]) -> Vec<Option<EscapeReading>> {
     let mut readings = Vec::new();
-    let mut line = Line::default();
+    let mut line = LinePart::default();
     for (at, token) in tokens.iter().enumerate() {
         match token {
-            Token::Byte(b'\n') => line = Line::default(),
-            Token::Byte(byte) => line.take(*byte),
+            Token::Byte(b'\n') => line = LinePart::default(),
+            Token::Byte(byte) => line.read_byte(*byte),
             Token::Escape(escape) if !is_layout(*escape) => readings.push(None),
             Token::Escape(escape) => {
                 let reading = line.reading(slice_or_empty(tokens, at + 1..));
                 readings.push(reading);
-                if escape.meaning == b'\n' && reading != Some(Reading::Letters) {
-                    line = Line::default();
+                if escape.meaning == b'\n' && reading != Some(EscapeReading::Letters) {
+                    line = LinePart::default();
                 }
             }
         }
@@ -356,7 +367,7 @@ fn lexed(tokens: &[Token]) -> Vec<Option<Reading>> {
 
 /// State of the part of a line that was read.
 #[derive(Debug, Clone, Copy, Default)]
-struct Line {
+struct LinePart {
     /// Quotes so far.
     double: usize,
     /// Backticks so far.
@@ -373,9 +384,9 @@ struct Line {
     is_name: bool,
 }
 
-impl Line {
+impl LinePart {
     /// Reads the next byte.
-    fn take(&mut self, byte: u8) {
+    fn read_byte(&mut self, byte: u8) {
         self.row = if byte == b'"' { self.row + 1 } else { 0 };
         self.is_odd |= self.row == 3 || (byte == b'"' && matches!(self.before, b'\'' | b'\\'));
         match byte {
@@ -396,17 +407,17 @@ impl Line {
     }
 
     /// Returns the reading of an escape here, before the tokens of `after`.
-    fn reading(self, after: &[Token]) -> Option<Reading> {
+    fn reading(self, after: &[Token]) -> Option<EscapeReading> {
         if self.back % 2 == 1 || self.is_odd {
             return None;
         }
         if self.single % 2 == 1 && self.double.is_multiple_of(2) {
             // A closing apostrophe right after it leaves no doubt.
             let is_closed = after.first() == Some(&Token::Byte(b'\''));
-            return is_closed.then_some(Reading::Letters);
+            return is_closed.then_some(EscapeReading::Letters);
         }
         if self.double.is_multiple_of(2) {
-            return Some(Reading::Meant);
+            return Some(EscapeReading::Meant);
         }
         // The quoted string must end before the next line break, and all others with it.
         let ends = |token: &Token| match token {
@@ -415,6 +426,6 @@ impl Line {
         };
         let rest = after.iter().take_while(|token| !ends(token));
         let quotes = rest.filter(|token| **token == Token::Byte(b'"')).count();
-        (quotes % 2 == 1).then_some(Reading::Letters)
+        (quotes % 2 == 1).then_some(EscapeReading::Letters)
     }
 }

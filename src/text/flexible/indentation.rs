@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use super::Work;
-use super::place::{MatchedLines, NewLine, Unfit, at, compose, indent, split, trimmed, whole_lines};
+use super::WorkBudget;
+use super::place::{MatchedLines, Mismatch, NewLine, at, compose, indent, split, trimmed, whole_lines};
 use crate::text::checked::slice;
 
 /// Returns the places of `old` with another indentation.
-pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
+pub fn places(text: &[u8], old: &[u8], work: &WorkBudget) -> Vec<MatchedLines> {
     let (wanted, has_final_break) = split(old);
     let candidates = whole_lines(text, &wanted, has_final_break, work, trimmed);
     candidates.into_iter().filter_map(|place| fitting(text, place, &wanted)).collect()
@@ -19,7 +19,7 @@ pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
 
 /// Lines that follow the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum First {
+enum RuleLines {
     /// All.
     AsOthers,
     /// All but the first, which has no indentation and begins after it in the file.
@@ -48,24 +48,24 @@ fn fitting(text: &[u8], mut place: MatchedLines, wanted: &[&[u8]]) -> Option<Mat
 }
 
 /// Returns the rules that a place follows; two may agree on its lines.
-fn rules(text: &[u8], place: &MatchedLines, wanted: &[&[u8]]) -> Vec<(First, Mapping)> {
-    let of_others = |first: First| Some((first, mapping(text, place, wanted, 1)?));
+fn rules(text: &[u8], place: &MatchedLines, wanted: &[&[u8]]) -> Vec<(RuleLines, IndentMap)> {
+    let of_others = |first: RuleLines| Some((first, mapping(text, place, wanted, 1)?));
     if place.range.start > super::place::line_start(text, place.range.start) {
-        return of_others(First::Inside).into_iter().collect();
+        return of_others(RuleLines::Inside).into_iter().collect();
     }
     let is_right =
         place.lines.first().and_then(Option::as_ref).zip(wanted.first()).is_some_and(|(line, wanted)| {
             !trimmed(wanted).is_empty() && indent(at(text, line)) == indent(wanted)
         });
-    let of_all = mapping(text, place, wanted, 0).map(|mapping| (First::AsOthers, mapping));
+    let of_all = mapping(text, place, wanted, 0).map(|mapping| (RuleLines::AsOthers, mapping));
     // If all lines gain or lose the same prefix, there is no doubt.
     let is_shift = of_all.as_ref().is_some_and(|(_, mapping)| mapping.is_shift());
-    let right = if is_right && !is_shift { of_others(First::Right) } else { None };
+    let right = if is_right && !is_shift { of_others(RuleLines::Right) } else { None };
     of_all.into_iter().chain(right).collect()
 }
 
 /// Returns the rule of the lines from index `skipped` on.
-fn mapping(text: &[u8], place: &MatchedLines, wanted: &[&[u8]], skipped: usize) -> Option<Mapping> {
+fn mapping(text: &[u8], place: &MatchedLines, wanted: &[&[u8]], skipped: usize) -> Option<IndentMap> {
     let found = place.lines.iter().map(|line| line.as_ref().map_or(&b""[..], |line| at(text, line)));
     let pairs: Vec<(&[u8], &[u8])> = wanted
         .iter()
@@ -74,35 +74,35 @@ fn mapping(text: &[u8], place: &MatchedLines, wanted: &[&[u8]], skipped: usize) 
         .skip(skipped)
         .filter(|(wanted, _)| !trimmed(wanted).is_empty())
         .collect();
-    Mapping::of(&pairs)
+    IndentMap::of(&pairs)
 }
 
 /// Returns `new` with the indentation of the file.
 ///
 /// # Errors
 /// Fails if the rule does not cover the indentation of a line.
-pub fn new_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
+pub fn new_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Mismatch> {
     let ((wanted, _), (new_lines, _)) = (split(old), split(new));
     let texts: Vec<&[u8]> =
         wanted.iter().chain(&new_lines).copied().filter(|line| !trimmed(line).is_empty()).collect();
-    let rules: Vec<(First, Mapping)> = rules(text, place, &wanted)
+    let rules: Vec<(RuleLines, IndentMap)> = rules(text, place, &wanted)
         .into_iter()
         .map(|(first, mapping)| (first, mapping.widened(&texts)))
         .collect();
     let first = match rules.as_slice() {
-        [] => return Err(Unfit("its indentation follows no rule".to_owned())),
+        [] => return Err(Mismatch("its indentation follows no rule".to_owned())),
         [(first, _), ..] => *first,
     };
     let first_indent = wanted.first().map_or(&b""[..], |line| indent(line));
     let rewrite = |line: &NewLine<'_>| {
         let unfit = || {
-            Unfit(format!("the indentation of its line {} has no counterpart in the file", line.index + 1))
+            Mismatch(format!("the indentation of its line {} has no counterpart in the file", line.index + 1))
         };
         if trimmed(line.text).is_empty() {
             return Ok(line.text.to_vec());
         }
         let own = indent(line.text);
-        if first != First::AsOthers && line.index == 0 {
+        if first != RuleLines::AsOthers && line.index == 0 {
             return if own == first_indent { Ok(line.text.to_vec()) } else { Err(unfit()) };
         }
         let mut indents = rules.iter().map(|(_, mapping)| mapping.indent_of(line.text));
@@ -112,7 +112,7 @@ pub fn new_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) -> Re
             return Err(unfit());
         }
         // A line that ends the block of the first line is hardly meant to.
-        if first == First::Right && indent.len() < first_indent.len() && own.len() >= first_indent.len() {
+        if first == RuleLines::Right && indent.len() < first_indent.len() && own.len() >= first_indent.len() {
             return Err(unfit());
         }
         Ok([indent.as_slice(), slice(line.text, own.len()..)?].concat())
@@ -125,19 +125,19 @@ const UNITS: [usize; 4] = [2, 3, 4, 8];
 
 /// Map from the indentation of a text to that of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mapping {
+pub struct IndentMap {
     /// Indentation in the file for each one in the old text.
     known: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Rule for all others.
-    rule: Rule,
+    rule: IndentRule,
 }
 
 /// Indentation of a line in one text and in the other.
-type Pair<'a> = (&'a Vec<u8>, &'a Vec<u8>);
+type IndentPair<'a> = (&'a Vec<u8>, &'a Vec<u8>);
 
 /// Relation that holds for all lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Rule {
+enum IndentRule {
     /// The file has this prefix before the indentation of the text.
     Deeper(Vec<u8>),
     /// The text has this prefix before the indentation of the file.
@@ -147,12 +147,12 @@ enum Rule {
     /// A tab of the text is this many spaces of the file.
     FromTabs(usize),
     /// Levels have another width and perhaps another depth.
-    Levels(Levels),
+    Levels(LevelMap),
 }
 
 /// A straight line through two pairs of widths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Levels {
+struct LevelMap {
     /// Width in the text.
     from: usize,
     /// Matching width in the file.
@@ -165,7 +165,7 @@ struct Levels {
     blank: u8,
 }
 
-impl Mapping {
+impl IndentMap {
     /// Returns the mapping that holds for all pairs of lines (text, file); `None` if no single rule does.
     pub fn of(pairs: &[(&[u8], &[u8])]) -> Option<Self> {
         if pairs.is_empty() {
@@ -179,29 +179,29 @@ impl Mapping {
             }
         }
         let turned = || known.iter().map(|(from, to)| (to, from));
-        let rule = (shift(known.iter()).map(Rule::Deeper))
-            .or_else(|| shift(turned()).map(Rule::Shallower))
-            .or_else(|| tab_width(known.iter()).map(Rule::ToTabs))
-            .or_else(|| tab_width(turned()).map(Rule::FromTabs))
+        let rule = (shift(known.iter()).map(IndentRule::Deeper))
+            .or_else(|| shift(turned()).map(IndentRule::Shallower))
+            .or_else(|| tab_width(known.iter()).map(IndentRule::ToTabs))
+            .or_else(|| tab_width(turned()).map(IndentRule::FromTabs))
             .or_else(|| levels(&known))?;
         Some(Self { known, rule })
     }
 
     /// Returns true if one side has the same prefix before every line.
     pub const fn is_shift(&self) -> bool {
-        matches!(self.rule, Rule::Deeper(_) | Rule::Shallower(_))
+        matches!(self.rule, IndentRule::Deeper(_) | IndentRule::Shallower(_))
     }
 
     /// Uses the indentation of all of `texts` if the old lines do not show how wide a level is.
     pub fn widened(self, texts: &[&[u8]]) -> Self {
-        let Rule::Deeper(before) = &self.rule else { return self };
+        let IndentRule::Deeper(before) = &self.rule else { return self };
         let is_plain = self.known.keys().all(Vec::is_empty);
         let widths: Vec<usize> = texts.iter().filter_map(|line| spaces(indent(line))).collect();
         let unit = widths.iter().fold(0, |unit, &width| greatest_common_divisor(unit, width));
         let has_tabs = !before.is_empty() && before.iter().all(|&byte| byte == b'\t');
         if is_plain && has_tabs && widths.len() == texts.len() && UNITS.contains(&unit) {
-            let levels = Levels { from: 0, to: before.len(), step_from: unit, step_to: 1, blank: b'\t' };
-            return Self { rule: Rule::Levels(levels), ..self };
+            let levels = LevelMap { from: 0, to: before.len(), step_from: unit, step_to: 1, blank: b'\t' };
+            return Self { rule: IndentRule::Levels(levels), ..self };
         }
         self
     }
@@ -213,25 +213,25 @@ impl Mapping {
             return Some(known.clone());
         }
         match &self.rule {
-            Rule::Deeper(before) => {
+            IndentRule::Deeper(before) => {
                 let whole = [before.as_slice(), from].concat();
                 // Do not mix tabs and spaces unless the old lines do.
                 let is_mixed = |indent: &[u8]| indent.contains(&b' ') && indent.contains(&b'\t');
                 let may_mix = self.known.values().any(|known| is_mixed(known));
                 (!is_mixed(&whole) || may_mix).then_some(whole)
             }
-            Rule::Shallower(before) => from.strip_prefix(before.as_slice()).map(<[u8]>::to_vec),
-            Rule::ToTabs(unit) => {
+            IndentRule::Shallower(before) => from.strip_prefix(before.as_slice()).map(<[u8]>::to_vec),
+            IndentRule::ToTabs(unit) => {
                 let width = spaces(from)?;
                 width.is_multiple_of(*unit).then(|| vec![b'\t'; width / unit])
             }
-            Rule::FromTabs(unit) => Some(expanded(from, *unit)),
-            Rule::Levels(levels) => levels.indent_of(from),
+            IndentRule::FromTabs(unit) => Some(expanded(from, *unit)),
+            IndentRule::Levels(levels) => levels.indent_of(from),
         }
     }
 }
 
-impl Levels {
+impl LevelMap {
     /// Returns the indentation in the file for one of the text.
     fn indent_of(self, from: &[u8]) -> Option<Vec<u8>> {
         is_uniform(from).then_some(())?;
@@ -266,7 +266,7 @@ fn greatest_common_divisor(one: usize, other: usize) -> usize {
 }
 
 /// Returns the prefix that each second indentation has before the first one, if it is always the same.
-fn shift<'a>(mut pairs: impl Iterator<Item = Pair<'a>> + Clone) -> Option<Vec<u8>> {
+fn shift<'a>(mut pairs: impl Iterator<Item = IndentPair<'a>> + Clone) -> Option<Vec<u8>> {
     let (inner, outer) = pairs.clone().next()?;
     let before = outer.strip_suffix(inner.as_slice())?;
     pairs.all(|(inner, outer)| outer.strip_suffix(inner.as_slice()) == Some(before)).then(|| before.to_vec())
@@ -274,14 +274,14 @@ fn shift<'a>(mut pairs: impl Iterator<Item = Pair<'a>> + Clone) -> Option<Vec<u8
 
 /// Returns the tab width that makes each second indentation as wide as the first one, which is all spaces. Spaces after
 /// tabs only align, in both.
-fn tab_width<'a>(pairs: impl Iterator<Item = Pair<'a>>) -> Option<usize> {
-    let pairs: Vec<Pair<'_>> = pairs.collect();
+fn tab_width<'a>(pairs: impl Iterator<Item = IndentPair<'a>>) -> Option<usize> {
+    let pairs: Vec<IndentPair<'_>> = pairs.collect();
     pairs.iter().all(|(plain, _)| spaces(plain).is_some()).then_some(())?;
     (1..=8).find(|&unit| pairs.iter().all(|(plain, tabs)| expanded(tabs, unit).len() == plain.len()))
 }
 
 /// Returns a rule for levels of another width; at least two depths must show it.
-fn levels(known: &BTreeMap<Vec<u8>, Vec<u8>>) -> Option<Rule> {
+fn levels(known: &BTreeMap<Vec<u8>, Vec<u8>>) -> Option<IndentRule> {
     let kinds = |indents: &mut dyn Iterator<Item = &Vec<u8>>| {
         let all: Vec<u8> = indents.flatten().copied().collect();
         is_uniform(&all).then(|| all.first().copied())
@@ -298,6 +298,6 @@ fn levels(known: &BTreeMap<Vec<u8>, Vec<u8>>) -> Option<Rule> {
     let holds = |&(one, other): &(usize, usize)| {
         Some((one - from) * step_to) == other.checked_sub(to).map(|more| more * step_from)
     };
-    let levels = Levels { from, to, step_from, step_to, blank };
-    widths.iter().all(holds).then_some(Rule::Levels(levels))
+    let levels = LevelMap { from, to, step_from, step_to, blank };
+    widths.iter().all(holds).then_some(IndentRule::Levels(levels))
 }

@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub(in crate::text) use pasted::plain_typography;
-pub use place::Unfit;
+pub use place::Mismatch;
 
 /// Work of one search at most, in bytes compared; more takes too long.
 const WORK_MAX: usize = 200_000_000;
@@ -25,9 +25,9 @@ const WORK_MAX: usize = 200_000_000;
 const LINE_WORK: usize = 16;
 
 /// Work that a search may still do, in bytes and not in time, so that the result is deterministic.
-struct Work(Cell<usize>);
+struct WorkBudget(Cell<usize>);
 
-impl Work {
+impl WorkBudget {
     /// Returns the budget of a new search.
     const fn new() -> Self {
         Self(Cell::new(WORK_MAX))
@@ -41,12 +41,12 @@ impl Work {
     }
 
     /// Returns the rest of the budget.
-    const fn left(&self) -> usize {
+    const fn remaining(&self) -> usize {
         self.0.get()
     }
 
     /// Sets the rest of the budget.
-    fn set_left(&self, left: usize) {
+    fn set_remaining(&self, left: usize) {
         self.0.set(left);
     }
 
@@ -59,7 +59,7 @@ impl Work {
 /// A class of differences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Tier {
+pub enum FlexibleTier {
     /// Blanks at the ends of lines.
     TrailingWhitespace,
     /// All lines shifted alike, or tabs for spaces.
@@ -74,7 +74,7 @@ pub enum Tier {
     BlankLines,
 }
 
-impl Tier {
+impl FlexibleTier {
     /// All tiers, in the order in which they are tried.
     pub const ALL: [Self; 6] = [
         Self::TrailingWhitespace,
@@ -114,11 +114,11 @@ impl Tier {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TierMatch {
     /// The tier.
-    pub tier: Tier,
+    pub tier: FlexibleTier,
     /// The places, ascending; at most [`FLEXIBLE_PLACES_MAX`](crate::limits::FLEXIBLE_PLACES_MAX).
     pub ranges: Vec<Range<usize>>,
     /// Replacement for the only place; `Err` if the new text does not fit there.
-    pub new_text: Result<Vec<u8>, Unfit>,
+    pub new_text: Result<Vec<u8>, Mismatch>,
 }
 
 /// Looks for `old` in `text`, both with LF line endings, within a range of its bytes.
@@ -126,11 +126,11 @@ pub struct TierMatch {
 /// Returns the result of the first tier with a match, with `new` in the form of the file.
 pub fn find(text: &[u8], old: &[u8], new: &[u8], within: &Range<usize>) -> Option<TierMatch> {
     let inside = |place: &Range<usize>| within.start <= place.start && place.end <= within.end;
-    let work = Work::new();
+    let work = WorkBudget::new();
     let dangles = whitespace::only_dangles(text, old);
-    let first = dangles.then_some(Tier::BlankLines);
+    let first = dangles.then_some(FlexibleTier::BlankLines);
     for (tier, is_extra) in
-        first.map(|tier| (tier, true)).into_iter().chain(Tier::ALL.map(|tier| (tier, false)))
+        first.map(|tier| (tier, true)).into_iter().chain(FlexibleTier::ALL.map(|tier| (tier, false)))
     {
         let mut places = tier.places(text, old, &work);
         // Matches may be missing, so no match is known to be the only one.
@@ -159,9 +159,9 @@ pub fn find(text: &[u8], old: &[u8], new: &[u8], within: &Range<usize>) -> Optio
     None
 }
 
-impl Tier {
+impl FlexibleTier {
     /// Returns the places where the tier finds `old`.
-    fn places(self, text: &[u8], old: &[u8], work: &Work) -> Vec<place::MatchedLines> {
+    fn places(self, text: &[u8], old: &[u8], work: &WorkBudget) -> Vec<place::MatchedLines> {
         match self {
             Self::TrailingWhitespace => whitespace::trailing_places(text, old),
             Self::Indentation => indentation::places(text, old, work),
@@ -179,9 +179,9 @@ impl Tier {
         place: &place::MatchedLines,
         old: &[u8],
         new: &[u8],
-    ) -> Result<(Range<usize>, Vec<u8>), Unfit> {
+    ) -> Result<(Range<usize>, Vec<u8>), Mismatch> {
         let new_text = match self {
-            Self::TrailingWhitespace => place::as_given(text, place, old, new)?,
+            Self::TrailingWhitespace => place::keep_file_lines(text, place, old, new)?,
             Self::Indentation => indentation::new_text(text, place, old, new)?,
             Self::Typographic => pasted::typographic_text(text, place, old, new)?,
             Self::LineNumbers => pasted::numbered_text(text, place, old, new)?,
@@ -195,8 +195,8 @@ impl Tier {
 /// Reason shown for a bug of lbx itself.
 const OUT_OF_RANGE: &str = "a computed range lies outside the text";
 
-impl From<super::checked::Fault> for Unfit {
-    fn from(_: super::checked::Fault) -> Self {
+impl From<super::checked::TextFault> for Mismatch {
+    fn from(_: super::checked::TextFault) -> Self {
         Self(OUT_OF_RANGE.to_owned())
     }
 }

@@ -4,8 +4,8 @@
 //! counts up line by line, after blanks or an `L`, before a tab, `→`, `|`, `│` or `:`. Whole lines of the file must
 //! follow the prefixes. A single line proves little, so its number must be right too.
 
-use super::Work;
-use super::place::{Folded, MatchedLines, NewLine, Unfit, compose, split, trimmed_end, whole_lines};
+use super::WorkBudget;
+use super::place::{FoldedText, MatchedLines, Mismatch, NewLine, compose, split, trimmed_end, whole_lines};
 use crate::limits::FLEXIBLE_PLACES_MAX;
 use crate::text::checked::slice_or_empty;
 use crate::text::line_diff::common_ends;
@@ -15,7 +15,7 @@ const SEPARATORS: [&str; 5] = ["\t", "→", "|", "│", ":"];
 
 /// How the lines of a listing begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Form {
+struct ListingForm {
     /// Text after each number.
     separator: &'static str,
     /// True if a blank after it belongs to it.
@@ -23,18 +23,18 @@ struct Form {
 }
 
 /// Returns the places of the lines of the listing `old`.
-pub fn numbered_places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
+pub fn numbered_places(text: &[u8], old: &[u8], work: &WorkBudget) -> Vec<MatchedLines> {
     let (lines, has_final_break) = split(old);
     forms(&lines).into_iter().flat_map(|form| places_of(form, text, &lines, has_final_break, work)).collect()
 }
 
 /// Returns the places of the lines, read in one form.
 fn places_of(
-    form: Form,
+    form: ListingForm,
     text: &[u8],
     lines: &[&[u8]],
     has_final_break: bool,
-    work: &Work,
+    work: &WorkBudget,
 ) -> Vec<MatchedLines> {
     let Some(first) = lines.first().and_then(|line| form.read(line)) else {
         return Vec::new();
@@ -52,19 +52,20 @@ fn places_of(
 ///
 /// # Errors
 /// Fails if only some of its new lines have one.
-pub fn numbered_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
+pub fn numbered_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Mismatch> {
     let (old_lines, has_final_break) = split(old);
-    let used =
-        |form: &Form| places_of(*form, text, &old_lines, has_final_break, &Work::new()).contains(place);
+    let used = |form: &ListingForm| {
+        places_of(*form, text, &old_lines, has_final_break, &WorkBudget::new()).contains(place)
+    };
     let Some(form) = forms(&old_lines).into_iter().find(used) else {
-        return Err(Unfit("its line numbers cannot be told from text".to_owned()));
+        return Err(Mismatch("its line numbers cannot be told from text".to_owned()));
     };
     let (new_lines, _) = split(new);
     let changed = new_lines.iter().filter(|line| !old_lines.contains(line) && !line.is_empty());
     let prefixed = changed.clone().filter(|line| form.read(line).is_some()).count();
     let strips = prefixed > 0;
     if strips && prefixed < changed.count() {
-        return Err(Unfit("some of its new lines begin with a line number and some do not".to_owned()));
+        return Err(Mismatch("some of its new lines begin with a line number and some do not".to_owned()));
     }
     let rewrite = |line: &NewLine<'_>| {
         let bare = form.read(line.text).filter(|_| strips).map_or(line.text, |(_, bare)| bare);
@@ -74,11 +75,11 @@ pub fn numbered_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) 
 }
 
 /// Returns the forms in which all lines can be read, with numbers that count up by one.
-fn forms(lines: &[&[u8]]) -> Vec<Form> {
+fn forms(lines: &[&[u8]]) -> Vec<ListingForm> {
     let all = SEPARATORS
         .into_iter()
-        .flat_map(|separator| [false, true].map(|has_blank| Form { separator, has_blank }));
-    let fits = |form: &Form| {
+        .flat_map(|separator| [false, true].map(|has_blank| ListingForm { separator, has_blank }));
+    let fits = |form: &ListingForm| {
         let numbers: Option<Vec<u64>> = lines.iter().map(|line| Some(form.read(line)?.0)).collect();
         numbers.is_some_and(|numbers| {
             !numbers.is_empty()
@@ -90,7 +91,7 @@ fn forms(lines: &[&[u8]]) -> Vec<Form> {
     all.filter(fits).collect()
 }
 
-impl Form {
+impl ListingForm {
     /// Returns the number before a line, and the line.
     fn read(self, line: &[u8]) -> Option<(u64, &[u8])> {
         let line = line.trim_ascii_start();
@@ -120,8 +121,8 @@ pub fn typographic_places(text: &[u8], old: &[u8]) -> Vec<MatchedLines> {
 }
 
 /// Returns a text with the keyboard characters for typographic ones.
-pub(in crate::text) fn plain_typography(text: &[u8]) -> Folded {
-    let mut folded = Folded::default();
+pub(in crate::text) fn plain_typography(text: &[u8]) -> FoldedText {
+    let mut folded = FoldedText::default();
     let (mut start, mut end) = (0, 0);
     for chunk in text.utf8_chunks() {
         for character in chunk.valid().chars() {
@@ -144,7 +145,12 @@ pub(in crate::text) fn plain_typography(text: &[u8]) -> Folded {
 ///
 /// # Errors
 /// Fails if the place lies outside the text.
-pub fn typographic_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
+pub fn typographic_text(
+    text: &[u8],
+    place: &MatchedLines,
+    old: &[u8],
+    new: &[u8],
+) -> Result<Vec<u8>, Mismatch> {
     compose(text, place, old, new, |line: &NewLine<'_>| Ok(rewritten(line)))
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use similar::DiffOp;
 
-use super::Work;
+use super::WorkBudget;
 use crate::limits::FLEXIBLE_PLACES_MAX;
 use crate::text::checked::{item, slice, slice_or_empty};
 use crate::text::line_diff;
@@ -45,7 +45,7 @@ impl MatchedLines {
     }
 
     /// Returns a place that is treated as one line.
-    pub fn whole(range: Range<usize>) -> Self {
+    pub fn as_one_line(range: Range<usize>) -> Self {
         let gap = range.end..range.end;
         Self { gaps: Vec::from([gap]), lines: vec![Some(range.clone())], range }
     }
@@ -53,7 +53,7 @@ impl MatchedLines {
 
 /// Reason why a new text does not fit a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unfit(pub String);
+pub struct Mismatch(pub String);
 
 /// A new line, and the line that it replaces if that is a single one.
 pub struct NewLine<'a> {
@@ -125,7 +125,7 @@ fn is_blank(byte: u8) -> bool {
 }
 
 /// Part of a line that is compared.
-pub type Key = fn(&[u8]) -> &[u8];
+pub type LineKey = fn(&[u8]) -> &[u8];
 
 /// Returns true if a text contains the longest of some lines without its blanks, and may so contain all of them. Lines
 /// that are all blank say nothing about their place.
@@ -135,7 +135,13 @@ pub fn may_contain(text: &[u8], lines: &[&[u8]]) -> bool {
 }
 
 /// Returns the starts of the runs of `lines` with the keys of `wanted`, as indices.
-pub fn runs(text: &[u8], lines: &[Range<usize>], wanted: &[&[u8]], key: Key, work: &Work) -> Vec<usize> {
+pub fn runs(
+    text: &[u8],
+    lines: &[Range<usize>],
+    wanted: &[&[u8]],
+    key: LineKey,
+    work: &WorkBudget,
+) -> Vec<usize> {
     if !may_contain(text, wanted) {
         return Vec::new();
     }
@@ -143,9 +149,9 @@ pub fn runs(text: &[u8], lines: &[Range<usize>], wanted: &[&[u8]], key: Key, wor
     let Some(needle) = index.needle(wanted.iter().map(|line| Cow::Borrowed(key(line)))) else {
         return Vec::new();
     };
-    let mut budget = work.left() / needle.len().max(1);
+    let mut budget = work.remaining() / needle.len().max(1);
     let places = index.places(&needle, &(0..lines.len()), FLEXIBLE_PLACES_MAX, &mut budget);
-    work.set_left(if places.is_cut { 0 } else { budget.saturating_mul(needle.len()) });
+    work.set_remaining(if places.is_cut { 0 } else { budget.saturating_mul(needle.len()) });
     places.starts
 }
 
@@ -154,8 +160,8 @@ pub fn whole_lines(
     text: &[u8],
     wanted: &[&[u8]],
     has_final_break: bool,
-    work: &Work,
-    key: Key,
+    work: &WorkBudget,
+    key: LineKey,
 ) -> Vec<MatchedLines> {
     let lines = lines_of(text);
     let place = |start: usize| {
@@ -172,14 +178,14 @@ pub fn whole_lines(
 
 /// A text in which some bytes are omitted or replaced by others, and the way back to the offsets in it.
 #[derive(Default)]
-pub struct Folded {
+pub struct FoldedText {
     /// The text.
     pub text: Vec<u8>,
     /// Starts of its parts, here and in the original.
     parts: Vec<(usize, usize)>,
 }
 
-impl Folded {
+impl FoldedText {
     /// Adds a part that begins at `original`.
     pub fn push(&mut self, original: usize, part: &[u8]) {
         self.parts.push((self.text.len(), original));
@@ -203,7 +209,12 @@ impl Folded {
 ///
 /// # Errors
 /// Fails if the place lies outside the text.
-pub fn as_given(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
+pub fn keep_file_lines(
+    text: &[u8],
+    place: &MatchedLines,
+    old: &[u8],
+    new: &[u8],
+) -> Result<Vec<u8>, Mismatch> {
     compose(text, place, old, new, |line: &NewLine<'_>| Ok(line.text.to_vec()))
 }
 
@@ -217,12 +228,12 @@ pub fn compose(
     place: &MatchedLines,
     old: &[u8],
     new: &[u8],
-    mut rewrite: impl FnMut(&NewLine<'_>) -> Result<Vec<u8>, Unfit>,
-) -> Result<Vec<u8>, Unfit> {
+    mut rewrite: impl FnMut(&NewLine<'_>) -> Result<Vec<u8>, Mismatch>,
+) -> Result<Vec<u8>, Mismatch> {
     let ((old_lines, old_breaks), (new_lines, new_breaks)) = (split(old), split(new));
     let blanks = |lines: &[&[u8]]| lines.iter().filter(|line| trimmed(line).is_empty()).count();
     let brings_blanks = blanks(&new_lines) > blanks(&old_lines);
-    let mut composed = Composed { text, place, brings_blanks, bytes: Vec::with_capacity(new.len()) };
+    let mut composed = ComposedText { text, place, brings_blanks, bytes: Vec::with_capacity(new.len()) };
     let breaks_after = |index: usize| index + 1 < new_lines.len() || new_breaks;
     let ops = line_diff::diff(&old_lines, &new_lines).ops;
     for op in &ops {
@@ -241,7 +252,11 @@ pub fn compose(
                     blanks_around(&new_lines, index).saturating_sub(blanks_around(&old_lines, old_index));
                 let next = old_index + 1 + blanks_from(&old_lines, old_index + 1);
                 let is_removed = |op: &DiffOp| op.new_range().is_empty() && op.old_range().contains(&next);
-                if ops.iter().any(is_removed) { OwnBlanks::Elsewhere(more) } else { OwnBlanks::Here(more) }
+                if ops.iter().any(is_removed) {
+                    AddedBlankLines::Elsewhere(more)
+                } else {
+                    AddedBlankLines::Here(more)
+                }
             };
             if is_kept {
                 if let Some(found) = composed.line(old_index)? {
@@ -286,7 +301,7 @@ fn blanks_from(lines: &[&[u8]], index: usize) -> usize {
 
 /// Blank lines that the new text has after a line and that the old text lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum OwnBlanks {
+enum AddedBlankLines {
     /// Between lines that stay.
     Here(usize),
     /// Before lines that are removed: they may come from two places.
@@ -294,7 +309,7 @@ enum OwnBlanks {
 }
 
 /// A text under construction.
-struct Composed<'a> {
+struct ComposedText<'a> {
     /// The file's text.
     text: &'a [u8],
     /// Place of the change.
@@ -305,10 +320,10 @@ struct Composed<'a> {
     bytes: Vec<u8>,
 }
 
-impl<'a> Composed<'a> {
+impl<'a> ComposedText<'a> {
     /// Returns the line of the file for an old line, without its ending; `None` for a blank line that is not in the
     /// file.
-    fn line(&self, old_index: usize) -> Result<Option<&'a [u8]>, Unfit> {
+    fn line(&self, old_index: usize) -> Result<Option<&'a [u8]>, Mismatch> {
         let Some(range) = item(&self.place.lines, old_index)?.as_ref() else { return Ok(None) };
         let line = slice(self.text, range.clone())?;
         Ok(Some(line.strip_suffix(b"\n").unwrap_or(line)))
@@ -316,7 +331,7 @@ impl<'a> Composed<'a> {
 
     /// Refuses to add or remove lines next to blank lines that only the file has: they could be meant on either side,
     /// unless they bring blank lines themselves.
-    fn must_have_no_gap(&self, op: &DiffOp, new_lines: &[&[u8]], is_end: bool) -> Result<(), Unfit> {
+    fn must_have_no_gap(&self, op: &DiffOp, new_lines: &[&[u8]], is_end: bool) -> Result<(), Mismatch> {
         let (old, new) = (op.old_range(), slice(new_lines, op.new_range())?);
         let first_is_blank = new.first().is_some_and(|line| trimmed(line).is_empty());
         let beside = match old.end.checked_sub(1) {
@@ -328,7 +343,7 @@ impl<'a> Composed<'a> {
         };
         let has_gap = self.place.gaps.get(beside).is_some_and(|gaps| gaps.iter().any(|gap| !gap.is_empty()));
         if has_gap {
-            return Err(Unfit(
+            return Err(Mismatch(
                 "it changes lines next to blank lines that old_string does not have".to_owned(),
             ));
         }
@@ -344,19 +359,19 @@ impl<'a> Composed<'a> {
     }
 
     /// Adds the blank lines that only the file has after a line, except those that the new text already has.
-    fn gap(&mut self, old_index: usize, own: OwnBlanks) -> Result<(), Unfit> {
+    fn gap(&mut self, old_index: usize, own: AddedBlankLines) -> Result<(), Mismatch> {
         let gap = slice(self.text, item(&self.place.gaps, old_index)?.clone())?;
         let but_for = match own {
-            OwnBlanks::Here(lines) => lines,
-            OwnBlanks::Elsewhere(0) => 0,
-            OwnBlanks::Elsewhere(_) if gap.is_empty() => 0,
-            OwnBlanks::Elsewhere(_) => {
+            AddedBlankLines::Here(lines) => lines,
+            AddedBlankLines::Elsewhere(0) => 0,
+            AddedBlankLines::Elsewhere(_) if gap.is_empty() => 0,
+            AddedBlankLines::Elsewhere(_) => {
                 let why = "it joins blank lines, and the file has others there than old_string";
-                return Err(Unfit(why.to_owned()));
+                return Err(Mismatch(why.to_owned()));
             }
         };
         if self.brings_blanks && but_for == 0 && !gap.is_empty() {
-            return Err(Unfit("it adds blank lines, and the file has others than old_string".to_owned()));
+            return Err(Mismatch("it adds blank lines, and the file has others than old_string".to_owned()));
         }
         for line in gap.split_inclusive(|&byte| byte == b'\n').skip(but_for) {
             self.bytes.extend_from_slice(line);

@@ -9,16 +9,16 @@
 
 use std::ops::Range;
 
-use super::Work;
+use super::WorkBudget;
 use super::place::{
-    Folded, MatchedLines, Unfit, as_given, at, line_end, lines_of, may_contain, runs, split, trimmed,
-    trimmed_end, with_ending,
+    FoldedText, MatchedLines, Mismatch, at, keep_file_lines, line_end, lines_of, may_contain, runs, split,
+    trimmed, trimmed_end, with_ending,
 };
 use crate::limits::FLEXIBLE_PLACES_MAX;
 use crate::text::checked::{slice, slice_or_empty};
 
 /// Returns the places of `old`, ignoring blank lines.
-pub fn blank_line_places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
+pub fn blank_line_places(text: &[u8], old: &[u8], work: &WorkBudget) -> Vec<MatchedLines> {
     let (wanted, has_final_break) = split(old);
     let all = lines_of(text);
     let wanted_at: Vec<usize> = (0..wanted.len()).filter(|&at| has_text(wanted.get(at).copied())).collect();
@@ -84,7 +84,7 @@ pub fn only_dangles(text: &[u8], old: &[u8]) -> bool {
 /// Returns the exact places of `old` without its edges: it may begin or end within a line.
 fn without_edges(text: &[u8], old: &[u8]) -> Vec<MatchedLines> {
     let (lines, _) = split(old);
-    let Edges { head, tail } = Edges::of(&lines);
+    let BlankEdges { head, tail } = BlankEdges::of(&lines);
     let core = slice_or_empty(&lines, head..lines.len() - tail).join(&b'\n');
     if core.is_empty() || head + tail == 0 {
         return Vec::new();
@@ -107,14 +107,14 @@ fn place_of(text: &[u8], range: &Range<usize>, head: usize, tail: usize) -> Opti
 
 /// Number of blank lines at both ends of a text; a final indentation without a line counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Edges {
+struct BlankEdges {
     /// Before the first line that is not blank.
     head: usize,
     /// After the last one.
     tail: usize,
 }
 
-impl Edges {
+impl BlankEdges {
     /// Counts the edges of some lines; if all are blank, they are all the head.
     fn of(lines: &[&[u8]]) -> Self {
         let is_blank = |line: &&&[u8]| trimmed(line).is_empty();
@@ -133,41 +133,41 @@ pub fn fitted(
     place: &MatchedLines,
     old: &[u8],
     new: &[u8],
-) -> Result<(Range<usize>, Vec<u8>), Unfit> {
+) -> Result<(Range<usize>, Vec<u8>), Mismatch> {
     let ((old_lines, old_breaks), (new_lines, new_breaks)) = (split(old), split(new));
-    let (old_edges, new_edges) = (Edges::of(&old_lines), Edges::of(&new_lines));
+    let (old_edges, new_edges) = (BlankEdges::of(&old_lines), BlankEdges::of(&new_lines));
     let is_spread = place.gaps.iter().any(|gap| !gap.is_empty());
     if is_spread && old_breaks != new_breaks && !new_lines.is_empty() {
         // The last lines are not a pair: the new text may omit the blank lines before them.
         let why = "only one of old_string and new_string ends in a line break, and the file has blank lines that old_string has not";
-        return Err(Unfit(why.to_owned()));
+        return Err(Mismatch(why.to_owned()));
     }
-    if old_edges == (Edges { head: 0, tail: 0 }) {
+    if old_edges == (BlankEdges { head: 0, tail: 0 }) {
         // The blank lines at the end of the new text may include one that is not in the file.
         if new_edges.tail > 0 && place.lines.iter().any(Option::is_none) {
             let why = "it ends in blank lines, and old_string has blank lines that the file does not have";
-            return Err(Unfit(why.to_owned()));
+            return Err(Mismatch(why.to_owned()));
         }
-        return Ok((place.range.clone(), as_given(text, place, old, new)?));
+        return Ok((place.range.clone(), keep_file_lines(text, place, old, new)?));
     }
-    let old = Sides { lines: &old_lines, edges: old_edges, breaks: old_breaks };
-    let new = Sides { lines: &new_lines, edges: new_edges, breaks: new_breaks };
+    let old = EdgedText { lines: &old_lines, edges: old_edges, breaks: old_breaks };
+    let new = EdgedText { lines: &new_lines, edges: new_edges, breaks: new_breaks };
     fitted_between_edges(text, place, &old, &new)
 }
 
 /// An old or a new text with its edges.
-struct Sides<'a> {
+struct EdgedText<'a> {
     /// Its lines.
     lines: &'a [&'a [u8]],
     /// Number of them that are edges.
-    edges: Edges,
+    edges: BlankEdges,
     /// True if the last one ends in a break.
     breaks: bool,
 }
 
-impl Sides<'_> {
+impl EdgedText<'_> {
     /// Returns the lines between the edges, as one text.
-    fn core(&self) -> Result<Vec<u8>, Unfit> {
+    fn core(&self) -> Result<Vec<u8>, Mismatch> {
         let core = slice(self.lines, self.edges.head..self.lines.len() - self.edges.tail)?;
         let is_broken = !core.is_empty() && (self.edges.tail > 0 || self.breaks);
         Ok([core.join(&b'\n').as_slice(), if is_broken { b"\n" } else { b"" }].concat())
@@ -184,9 +184,9 @@ impl Sides<'_> {
 fn fitted_between_edges(
     text: &[u8],
     place: &MatchedLines,
-    old: &Sides<'_>,
-    new: &Sides<'_>,
-) -> Result<(Range<usize>, Vec<u8>), Unfit> {
+    old: &EdgedText<'_>,
+    new: &EdgedText<'_>,
+) -> Result<(Range<usize>, Vec<u8>), Mismatch> {
     let (old_core, new_core) = (old.core()?, new.core()?);
     let within = old.edges.head..old.lines.len() - old.edges.tail;
     let lines = slice(&place.lines, within.clone())?.to_vec();
@@ -207,12 +207,12 @@ fn fitted_between_edges(
             fitted.extend_from_slice(line);
             fitted.push(b'\n');
         }
-        Ok::<(), Unfit>(())
+        Ok::<(), Mismatch>(())
     };
     add(&mut fitted, 0..new.edges.head.saturating_sub(old.edges.head))?;
     let old_core =
         if takes_break { old_core } else { old_core.strip_suffix(b"\n").unwrap_or(&old_core).to_vec() };
-    fitted.extend(as_given(text, &place, &old_core, &new_core)?);
+    fitted.extend(keep_file_lines(text, &place, &old_core, &new_core)?);
     if !new_core.is_empty() {
         let tail = new.lines.len() - new.edges.tail;
         add(&mut fitted, tail..tail + new.blanks().saturating_sub(old.blanks()))?;
@@ -226,16 +226,18 @@ fn must_keep_blanks(
     text: &[u8],
     first: usize,
     end: usize,
-    old: &Sides<'_>,
-    new: &Sides<'_>,
-) -> Result<(), Unfit> {
+    old: &EdgedText<'_>,
+    new: &EdgedText<'_>,
+) -> Result<(), Mismatch> {
     let before = slice(text, ..first)?.strip_suffix(b"\n").unwrap_or_default();
     let is_blank_before = before.is_empty() && first > 0 || before.ends_with(b"\n");
     let is_blank_after = slice(text, end..)?.first() == Some(&b'\n');
     let has_fewer = new.edges.head < old.edges.head && is_blank_before
         || new.edges.tail < old.edges.tail && is_blank_after;
     if has_fewer && !new.lines.is_empty() {
-        return Err(Unfit("it removes blank lines of which the file has others than old_string".to_owned()));
+        return Err(Mismatch(
+            "it removes blank lines of which the file has others than old_string".to_owned(),
+        ));
     }
     Ok(())
 }
@@ -248,7 +250,7 @@ pub fn trailing_places(text: &[u8], old: &[u8]) -> Vec<MatchedLines> {
     }
     let needle = wanted.iter().map(|line| trimmed_end(line)).collect::<Vec<_>>().join(&b'\n');
     let needle = [needle.as_slice(), if has_final_break { b"\n" } else { b"" }].concat();
-    let mut folded = Folded::default();
+    let mut folded = FoldedText::default();
     for line in lines_of(text) {
         folded.push(line.start, trimmed_end(at(text, &line)));
         folded.text.extend_from_slice(at(text, &(line.end..with_ending(text, &line).end)));

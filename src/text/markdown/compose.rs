@@ -8,12 +8,12 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
-use super::{Heading, end_of, options, outline, parseable, same};
-use crate::text::checked::{Fault, must_fit, slice, slice_or_empty};
+use super::{Heading, end_of, is_same_title, options, outline, parseable};
+use crate::text::checked::{TextFault, must_fit, slice, slice_or_empty};
 
 /// New text of a file, and the range of its new bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Composed {
+pub struct ComposedSection {
     /// Whole text.
     pub text: Vec<u8>,
     /// Range of the new content of the section.
@@ -26,17 +26,17 @@ pub struct Composed {
 
 /// Reason why a text cannot be inserted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refused {
+pub enum SectionRefusal {
     /// It leaves something open (a code fence, a comment) that would hide these headers.
     Swallows(Vec<usize>),
     /// The text before it leaves something open that would hide the new header.
     Swallowed,
     /// The text cannot be built.
-    Fault(Fault),
+    Fault(TextFault),
 }
 
-impl From<Fault> for Refused {
-    fn from(fault: Fault) -> Self {
+impl From<TextFault> for SectionRefusal {
+    fn from(fault: TextFault) -> Self {
         Self::Fault(fault)
     }
 }
@@ -78,7 +78,12 @@ impl Document<'_> {
     ///
     /// # Errors
     /// Fails if a header outside would no longer be one.
-    pub fn replace(&self, at: usize, with_subsections: bool, content: &[u8]) -> Result<Composed, Refused> {
+    pub fn replace(
+        &self,
+        at: usize,
+        with_subsections: bool,
+        content: &[u8],
+    ) -> Result<ComposedSection, SectionRefusal> {
         let body = self.body(at, with_subsections);
         let parts = parts(self.text, &body);
         let given = content;
@@ -98,7 +103,7 @@ impl Document<'_> {
         if content.is_empty() && parts.start == parts.end {
             let text = self.text.to_vec();
             let new = body.start..body.start;
-            return Ok(Composed { text, new, old: body, already_applied: true });
+            return Ok(ComposedSection { text, new, old: body, already_applied: true });
         }
         if content.is_empty() {
             if after.is_empty() && !is_last {
@@ -129,7 +134,12 @@ impl Document<'_> {
     ///
     /// # Errors
     /// Fails as [`Self::replace`] does.
-    pub fn append(&self, at: usize, with_subsections: bool, content: &[u8]) -> Result<Composed, Refused> {
+    pub fn append(
+        &self,
+        at: usize,
+        with_subsections: bool,
+        content: &[u8],
+    ) -> Result<ComposedSection, SectionRefusal> {
         let body = self.body(at, with_subsections);
         let parts = parts(self.text, &body);
         if parts.start == parts.end {
@@ -140,12 +150,17 @@ impl Document<'_> {
         let old = slice(self.text, parts.start..parts.end)?;
         if content.is_empty() {
             let new = parts.end..parts.end;
-            return Ok(Composed { text: self.text.to_vec(), old: new.clone(), new, already_applied: true });
+            return Ok(ComposedSection {
+                text: self.text.to_vec(),
+                old: new.clone(),
+                new,
+                already_applied: true,
+            });
         }
         let place = parts.end..parts.end;
         let is_last = body.end == self.text.len();
         let mut before = self.line_closed(parts.end)?;
-        if !goes_on(old, content) {
+        if !continues_block(old, content) {
             before.extend_from_slice(self.ending);
         }
         let rest = slice(self.text, parts.end..)?;
@@ -170,7 +185,7 @@ impl Document<'_> {
         level: u8,
         title: &str,
         content: &[u8],
-    ) -> Result<Composed, Refused> {
+    ) -> Result<ComposedSection, SectionRefusal> {
         let end = under.map_or(self.text.len(), |at| end_of(self.headings, at, self.text.len()));
         let parts = parts(self.text, &(0..end));
         let trimmed = trimmed(content)?;
@@ -195,13 +210,15 @@ impl Document<'_> {
         let headings = outline(&new.text);
         let place = headings.iter().position(|heading| heading.span.start == new.new.start);
         let is_header = place.and_then(|at| headings.get(at)).is_some_and(|heading| {
-            heading.level == level && same(&heading.source, title) && header_bytes <= heading.span.len()
+            heading.level == level
+                && is_same_title(&heading.source, title)
+                && header_bytes <= heading.span.len()
         });
         if !is_header {
-            return Err(Refused::Swallowed);
+            return Err(SectionRefusal::Swallowed);
         }
         let before = self.headings.iter().take_while(|heading| heading.span.start < at).count();
-        self.all_stand(&new, &headings, before, &(at..at)).map(|()| new)
+        self.check_headers(&new, &headings, before, &(at..at)).map(|()| new)
     }
 
     /// Returns the text with `before`, `content` and `after` in place of `old`.
@@ -211,7 +228,7 @@ impl Document<'_> {
         before: &[u8],
         content: &[u8],
         after: &[u8],
-    ) -> Result<Composed, Refused> {
+    ) -> Result<ComposedSection, SectionRefusal> {
         let head = slice(self.text, ..old.start)?;
         let rest = slice(self.text, old.end..)?;
         let added = before.len() + content.len() + after.len();
@@ -219,7 +236,7 @@ impl Document<'_> {
         let start = head.len() + before.len();
         let text = [head, before, content, after, rest].concat();
         let already_applied = text == self.text;
-        Ok(Composed { text, new: start..start + content.len(), old: old.clone(), already_applied })
+        Ok(ComposedSection { text, new: start..start + content.len(), old: old.clone(), already_applied })
     }
 
     /// Returns the ending of the last line of a section. It is empty only for the last line of the file, if it had no
@@ -233,25 +250,30 @@ impl Document<'_> {
     }
 
     /// Returns the ending to add to the line before `at`, if it has none.
-    fn line_closed(&self, at: usize) -> Result<Vec<u8>, Fault> {
+    fn line_closed(&self, at: usize) -> Result<Vec<u8>, TextFault> {
         let before = slice(self.text, ..at)?;
         let is_open = before.last().is_some_and(|last| !matches!(last, b'\n' | b'\r'));
         Ok(if is_open { self.ending.to_vec() } else { Vec::new() })
     }
 
     /// Returns the composed text if every header outside the section is still one.
-    fn checked(&self, new: Composed, at: usize, body: &Range<usize>) -> Result<Composed, Refused> {
+    fn checked(
+        &self,
+        new: ComposedSection,
+        at: usize,
+        body: &Range<usize>,
+    ) -> Result<ComposedSection, SectionRefusal> {
         let headings = outline(&new.text);
         if !new.already_applied {
-            self.all_stand(&new, &headings, at + 1, body)?;
+            self.check_headers(&new, &headings, at + 1, body)?;
         }
-        let already_applied = new.already_applied || self.stands(&new, &headings, at)?;
-        Ok(Composed { already_applied, ..new })
+        let already_applied = new.already_applied || self.is_applied(&new, &headings, at)?;
+        Ok(ComposedSection { already_applied, ..new })
     }
 
     /// Returns true if the new content is already there after the header: it has headers that end the section, and the
     /// replaced content is its start.
-    fn stands(&self, new: &Composed, headings: &[Heading], at: usize) -> Result<bool, Fault> {
+    fn is_applied(&self, new: &ComposedSection, headings: &[Heading], at: usize) -> Result<bool, TextFault> {
         let is_longer = end_of(headings, at, new.text.len()) < new.new.end;
         let content = slice(&new.text, new.new.clone())?.trim_ascii_start();
         let rest = slice(self.text, new.old.start..)?.trim_ascii_start();
@@ -260,13 +282,13 @@ impl Document<'_> {
     }
 
     /// Checks that the first `before` headers and those after the section are unchanged.
-    fn all_stand(
+    fn check_headers(
         &self,
-        new: &Composed,
+        new: &ComposedSection,
         headings: &[Heading],
         before: usize,
         body: &Range<usize>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), SectionRefusal> {
         let mut lost = Vec::new();
         for (at, heading) in self.headings.iter().enumerate() {
             let start = heading.span.start;
@@ -285,7 +307,7 @@ impl Document<'_> {
                 lost.push(at);
             }
         }
-        if lost.is_empty() { Ok(()) } else { Err(Refused::Swallows(lost)) }
+        if lost.is_empty() { Ok(()) } else { Err(SectionRefusal::Swallows(lost)) }
     }
 }
 
@@ -294,7 +316,7 @@ pub fn without_own_header<'t>(content: &'t [u8], heading: &Heading) -> Option<&'
     let headings = outline(content);
     let first = headings.first()?;
     let is_first = content.get(..first.span.start)?.trim_ascii().is_empty();
-    let is_own = first.level == heading.level && same(&first.title, &heading.title);
+    let is_own = first.level == heading.level && is_same_title(&first.title, &heading.title);
     (is_first && is_own).then(|| content.get(first.span.end..)).flatten()
 }
 
@@ -307,7 +329,7 @@ pub fn headers_that_end(content: &[u8], level: u8, with_subsections: bool) -> Ve
 
 /// Kind of block at an end of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Block {
+enum EdgeBlock {
     /// A list without blank lines between its items; true if it is numbered.
     TightList(bool),
     /// A table.
@@ -318,45 +340,45 @@ enum Block {
 
 /// Returns true if a content continues the block before it without a blank line: items of a tight list, rows of a
 /// table.
-fn goes_on(before: &[u8], content: &[u8]) -> bool {
+fn continues_block(before: &[u8], content: &[u8]) -> bool {
     let last = blocks(before).pop();
     match last {
-        Some(Block::TightList(numbered)) => {
-            blocks(content).first().is_some_and(|first| *first == Block::TightList(numbered))
+        Some(EdgeBlock::TightList(numbered)) => {
+            blocks(content).first().is_some_and(|first| *first == EdgeBlock::TightList(numbered))
         }
-        Some(Block::Table) => {
+        Some(EdgeBlock::Table) => {
             let joined = [before.trim_ascii_end(), b"\n", content].concat();
             content.starts_with(b"|") && blocks(&joined).len() == blocks(before).len()
         }
-        Some(Block::Other) | None => false,
+        Some(EdgeBlock::Other) | None => false,
     }
 }
 
 /// Returns the outermost blocks of a text.
-fn blocks(text: &[u8]) -> Vec<Block> {
+fn blocks(text: &[u8]) -> Vec<EdgeBlock> {
     let parsed = parseable(text);
-    let mut found: Vec<Block> = Vec::new();
+    let mut found: Vec<EdgeBlock> = Vec::new();
     let mut depth = 0_usize;
     for event in Parser::new_ext(&parsed, options()) {
         match event {
             Event::Start(tag) if ends_block(tag.to_end()) => {
                 if depth == 0 {
                     found.push(match tag {
-                        Tag::List(first) => Block::TightList(first.is_some()),
-                        Tag::Table(_) => Block::Table,
-                        _ => Block::Other,
+                        Tag::List(first) => EdgeBlock::TightList(first.is_some()),
+                        Tag::Table(_) => EdgeBlock::Table,
+                        _ => EdgeBlock::Other,
                     });
                 } else if depth == 2
                     && matches!(tag, Tag::Paragraph)
-                    && let Some(list @ Block::TightList(_)) = found.last_mut()
+                    && let Some(list @ EdgeBlock::TightList(_)) = found.last_mut()
                 {
                     // The items of a loose list contain paragraphs.
-                    *list = Block::Other;
+                    *list = EdgeBlock::Other;
                 }
                 depth += 1;
             }
             Event::End(tag) if ends_block(tag) => depth = depth.saturating_sub(1),
-            Event::Rule if depth == 0 => found.push(Block::Other),
+            Event::Rule if depth == 0 => found.push(EdgeBlock::Other),
             _ => {}
         }
     }
@@ -383,7 +405,7 @@ const fn ends_block(tag: TagEnd) -> bool {
 ///
 /// # Errors
 /// Fails if its parts lie outside it.
-fn trimmed(text: &[u8]) -> Result<&[u8], Fault> {
+fn trimmed(text: &[u8]) -> Result<&[u8], TextFault> {
     let body = slice(text, parts(text, &(0..text.len())))?;
     let body = body.strip_suffix(b"\n").unwrap_or(body);
     Ok(body.strip_suffix(b"\r").unwrap_or(body))

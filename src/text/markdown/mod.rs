@@ -26,7 +26,7 @@ const COMPARED_CHARACTERS: usize = 120;
 
 /// Name of a header, as given.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Name {
+pub struct HeaderName {
     /// Level, if the name has marks such as `##`.
     pub level: Option<u8>,
     /// Title as given, on one line.
@@ -35,10 +35,10 @@ pub struct Name {
     title: String,
 }
 
-impl Name {
+impl HeaderName {
     /// Reads a name without marks: all of it is the title.
     fn of_title(text: &str) -> Self {
-        Self { level: None, source: on_one_line(text), title: title_of(text) }
+        Self { level: None, source: collapse_blanks(text), title: title_of(text) }
     }
 
     /// Reads a name with marks, if the text is itself a header: `## Title`, or one that is underlined.
@@ -59,12 +59,13 @@ impl Name {
 
     /// Returns true if a header as written has this name.
     fn is_written(&self, heading: &Heading) -> bool {
-        self.has_level(heading) && same(&self.source, &heading.source)
+        self.has_level(heading) && is_same_title(&self.source, &heading.source)
     }
 
     /// Returns true if a header as shown has this name.
     fn is_shown(&self, heading: &Heading) -> bool {
-        self.has_level(heading) && (same(&self.source, &heading.title) || same(&self.title, &heading.title))
+        self.has_level(heading)
+            && (is_same_title(&self.source, &heading.title) || is_same_title(&self.title, &heading.title))
     }
 
     /// Returns true if a header has this name, as written or as shown.
@@ -79,7 +80,7 @@ impl Name {
 }
 
 /// Returns true if two titles look the same.
-pub fn same(one: &str, other: &str) -> bool {
+pub fn is_same_title(one: &str, other: &str) -> bool {
     one == other || one.nfc().eq(other.nfc())
 }
 
@@ -91,9 +92,9 @@ pub fn find(headings: &[Heading], text: &str, level: Option<u8>) -> Vec<usize> {
     let has_level = |at: &usize| {
         level.is_none_or(|level| headings.get(*at).is_some_and(|heading| heading.level == level))
     };
-    let names = Name::of_header(text).into_iter().chain([Name::of_title(text)]);
+    let names = HeaderName::of_header(text).into_iter().chain([HeaderName::of_title(text)]);
     for name in names {
-        for fits in [Name::is_written, Name::is_shown] {
+        for fits in [HeaderName::is_written, HeaderName::is_shown] {
             let found: Vec<usize> = headings
                 .iter()
                 .enumerate()
@@ -120,8 +121,8 @@ pub fn find(headings: &[Heading], text: &str, level: Option<u8>) -> Vec<usize> {
 }
 
 /// Returns the names in a path such as `Top > Sub`; a text without a separator is one name.
-pub fn path_of(text: &str) -> Vec<Name> {
-    split(text).into_iter().map(Name::of).collect()
+pub fn path_of(text: &str) -> Vec<HeaderName> {
+    split(text).into_iter().map(HeaderName::of).collect()
 }
 
 /// Returns the path above the last name of a path, and that name.
@@ -164,18 +165,18 @@ pub fn path_to(headings: &[Heading], at: usize) -> String {
 }
 
 /// Returns true if the names match the whole chain.
-fn is_whole_path(names: &[Name], chain: &[&Heading]) -> bool {
+fn is_whole_path(names: &[HeaderName], chain: &[&Heading]) -> bool {
     names.len() == chain.len() && is_end_of_path(names, chain)
 }
 
 /// Returns true if the names match the end of the chain.
-fn is_end_of_path(names: &[Name], chain: &[&Heading]) -> bool {
+fn is_end_of_path(names: &[HeaderName], chain: &[&Heading]) -> bool {
     names.len() <= chain.len()
         && names.iter().rev().zip(chain.iter().rev()).all(|(name, heading)| name.is(heading))
 }
 
 /// Returns true if the last name matches the last header of the chain, and the others match headers above it in order.
-fn is_among_path(names: &[Name], chain: &[&Heading]) -> bool {
+fn is_among_path(names: &[HeaderName], chain: &[&Heading]) -> bool {
     let (Some((last, names)), Some((heading, above))) = (names.split_last(), chain.split_last()) else {
         return false;
     };
@@ -186,7 +187,7 @@ fn is_among_path(names: &[Name], chain: &[&Heading]) -> bool {
 /// Returns all headers, sorted by the similarity of their titles to `text`.
 pub fn nearest(headings: &[Heading], text: &str) -> Vec<usize> {
     let last = split(text).pop().unwrap_or(text);
-    let wanted = comparable(&Name::of(last).source);
+    let wanted = comparable(&HeaderName::of(last).source);
     let titles: Vec<String> = headings.iter().map(|heading| comparable(&heading.title)).collect();
     let mut similarity: Vec<(usize, f32)> = (0..titles.len()).map(|at| (at, 0.0)).collect();
     if titles.len() > COMPARED_HEADERS_MAX {
@@ -212,15 +213,16 @@ fn comparable(title: &str) -> String {
 
 /// Returns the lines, from 1, that look like the header but are not one: they are in a code block, a list, a quotation
 /// or a comment.
-pub fn look_alikes(text: &[u8], terminator: u8, header: &str) -> Vec<u64> {
-    let wanted = Name::of(header);
+pub fn lines_like_header(text: &[u8], terminator: u8, header: &str) -> Vec<u64> {
+    let wanted = HeaderName::of(header);
     let lines = text.split(|&byte| byte == terminator).zip(1_u64..);
     let is_alike = |line: &[u8]| {
         let line = line.trim_ascii();
         let line = line.strip_prefix(b"> ").or_else(|| line.strip_prefix(b"- ")).unwrap_or(line);
         line.starts_with(b"#")
-            && Name::of_header(&String::from_utf8_lossy(line))
-                .is_some_and(|name| same(&name.source, &wanted.source) || same(&name.title, &wanted.title))
+            && HeaderName::of_header(&String::from_utf8_lossy(line)).is_some_and(|name| {
+                is_same_title(&name.source, &wanted.source) || is_same_title(&name.title, &wanted.title)
+            })
     };
     lines.filter(|(line, _)| is_alike(line)).map(|(_, number)| number).take(5).collect()
 }
@@ -287,11 +289,11 @@ pub fn outline(text: &[u8]) -> Vec<Heading> {
     let parsed = parseable(body);
     let mut headings = Vec::new();
     let mut depth = 0_usize;
-    let mut open: Option<Open> = None;
+    let mut open: Option<OpenHeader> = None;
     for (event, range) in Parser::new_ext(&parsed, options()).into_offset_iter() {
         match event {
             Event::Start(Tag::Heading { level, .. }) if depth == 0 => {
-                open = Some(Open { level: number(level), title: String::new(), range });
+                open = Some(OpenHeader { level: number(level), title: String::new(), range });
             }
             Event::End(TagEnd::Heading(_)) if depth == 0 => {
                 headings.extend(open.take().map(|open| open.heading(body, start)));
@@ -318,12 +320,12 @@ pub fn end_of(headings: &[Heading], at: usize, end: usize) -> usize {
 
 /// Returns the shown form of a title: without markup, and on one line.
 pub fn title_of(source: &str) -> String {
-    let line = format!("# {}\n", on_one_line(source));
+    let line = format!("# {}\n", collapse_blanks(source));
     outline(line.as_bytes()).pop().map(|heading| heading.title).unwrap_or_default()
 }
 
 /// Returns a text with each run of blanks and line ends as one space, and trimmed.
-pub fn on_one_line(text: &str) -> String {
+pub fn collapse_blanks(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -401,7 +403,7 @@ const fn number(level: HeadingLevel) -> u8 {
 }
 
 /// A header that has not ended yet.
-struct Open {
+struct OpenHeader {
     /// Level of the header.
     level: u8,
     /// Title so far.
@@ -410,7 +412,7 @@ struct Open {
     range: Range<usize>,
 }
 
-impl Open {
+impl OpenHeader {
     /// Adds a part of the title.
     fn take(&mut self, event: &Event<'_>) {
         match event {
@@ -429,7 +431,7 @@ impl Open {
         Heading {
             level: self.level,
             source,
-            title: shown(&on_one_line(&self.title)),
+            title: display_title(&collapse_blanks(&self.title)),
             span: span.start + start..span.end + start,
             parent: None,
         }
@@ -462,15 +464,15 @@ fn source_of(lines: &[u8]) -> String {
         let open = title.trim_end_matches('#');
         // Closing marks follow a blank, or are alone.
         let is_closed = open.len() < title.len() && (open.is_empty() || open.ends_with([' ', '\t']));
-        return on_one_line(if is_closed { open } else { title });
+        return collapse_blanks(if is_closed { open } else { title });
     }
     let lines: Vec<&str> = text.lines().flat_map(|line| line.split('\r')).collect();
     let title = lines.split_last().map(|(_, title)| title.join(" ")).unwrap_or_default();
-    on_one_line(&title)
+    collapse_blanks(&title)
 }
 
 /// Returns a title with invalid bytes shown as everywhere else.
-fn shown(title: &str) -> String {
+fn display_title(title: &str) -> String {
     title.replace(char::from(NO_TEXT), "\u{fffd}")
 }
 

@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use super::binary::BinaryApplied;
-use super::conflict::{Conflict, Failure, Fate, HunkFate, Reason};
-use super::index::{Text, Tier};
+use super::binary::BinaryResult;
+use super::conflict::{HunkConflict, HunkFailure, HunkFate, HunkFault, HunkResult};
+use super::index::{IndexedText, LineMatch};
 use super::model::{
-    Body, Ending, FilePatch, Hunk, HunkLine, Kind, Line, Operation, Splice, lines as patch_lines,
+    Ending, FileOp, FilePatch, Hunk, HunkLine, LineKind, PatchBody, Splice, TextLine, lines as patch_lines,
     lines_at_carriage_returns,
 };
-use super::place::{HunkPlace, PatchOptions, Placing};
-use crate::text::checked::{Fault, slice, slice_or_empty};
+use super::place::{HunkPlace, HunkSearch, PatchOptions};
+use crate::text::checked::{TextFault, slice, slice_or_empty};
 use crate::text::lines;
 use crate::text::replaced_lines::ReplacedLines;
 
@@ -25,7 +25,7 @@ const EDITS_AT_ONE_PLACE_MAX: usize = 16;
 
 /// A file after its patch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Applied {
+pub struct PatchResult {
     /// New text.
     pub after: Vec<u8>,
     /// Report of each hunk, in the order of the patch.
@@ -39,7 +39,7 @@ pub struct Applied {
     pub replaced: Option<Vec<ReplacedLines>>,
 }
 
-impl Applied {
+impl PatchResult {
     /// Returns true if one of `hunks` without old lines was found to be applied.
     fn has_bare_hunk_done(&self, hunks: &[Hunk<'_>]) -> bool {
         let mut pairs = hunks.iter().zip(&self.hunks);
@@ -57,7 +57,7 @@ pub struct HunkReport {
     /// Number of context lines that were ignored.
     pub fuzz: usize,
     /// Comparison under which the lines matched.
-    pub tier: Tier,
+    pub tier: LineMatch,
     /// True if the old lines matched byte for byte, and in one place only.
     pub exact_and_unique: bool,
     /// True if the result was already there.
@@ -70,31 +70,37 @@ pub struct HunkReport {
 ///
 /// # Errors
 /// Returns the fate of every hunk if one has no place.
-pub fn apply(file: &FilePatch<'_>, before: &[u8], options: &PatchOptions) -> Result<Applied, Conflict> {
+pub fn apply(
+    file: &FilePatch<'_>,
+    before: &[u8],
+    options: &PatchOptions,
+) -> Result<PatchResult, HunkConflict> {
     let reversed;
     let file = if options.reverse {
-        reversed = file.reversed().ok_or_else(|| Conflict::whole(file.patch_line, Reason::Irreversible))?;
+        reversed = file
+            .reversed()
+            .ok_or_else(|| HunkConflict::of_whole_file(file.patch_line, HunkFault::Irreversible))?;
         &reversed
     } else {
         file
     };
     match &file.body {
-        Body::Unseen => Ok(Applied::default()),
-        Body::Binary(binary) => {
-            let refused = |reason| Conflict::whole(file.patch_line, reason);
+        PatchBody::Unseen => Ok(PatchResult::default()),
+        PatchBody::Binary(binary) => {
+            let refused = |reason| HunkConflict::of_whole_file(file.patch_line, reason);
             options.must_fit(binary.bytes_after()).map_err(|fault| refused(fault.into()))?;
-            let applied = binary.apply(before).map_err(|message| refused(Reason::Binary(message)))?;
-            let BinaryApplied { after, already_applied } = applied;
-            Ok(Applied { after, already_applied, exact_and_unique: true, ..Applied::default() })
+            let applied = binary.apply(before).map_err(|message| refused(HunkFault::Binary(message)))?;
+            let BinaryResult { after, already_applied } = applied;
+            Ok(PatchResult { after, already_applied, exact_and_unique: true, ..PatchResult::default() })
         }
-        Body::Splices(splices) => apply_splices(splices, before, *options)
-            .map_err(|fault| Conflict::whole(file.patch_line, fault.into())),
-        Body::Hunks(hunks) => {
+        PatchBody::Splices(splices) => apply_splices(splices, before, *options)
+            .map_err(|fault| HunkConflict::of_whole_file(file.patch_line, fault.into())),
+        PatchBody::Hunks(hunks) => {
             let has_lines = file.has_lines.0 || hunks.len() > 1;
             let applied = apply_hunks(hunks, before, has_lines, *options)?;
             // The hunks count lines by line feeds.
             let counts_alike = lines::terminator(before) == b'\n';
-            let applied = Applied { replaced: applied.replaced.filter(|_| counts_alike), ..applied };
+            let applied = PatchResult { replaced: applied.replaced.filter(|_| counts_alike), ..applied };
             all_lines_deleted(file, before, &applied)?;
             Ok(applied)
         }
@@ -105,7 +111,11 @@ pub fn apply(file: &FilePatch<'_>, before: &[u8], options: &PatchOptions) -> Res
 ///
 /// # Errors
 /// Fails as [`render`] does.
-fn apply_splices(splices: &[Splice<'_>], before: &[u8], options: PatchOptions) -> Result<Applied, Fault> {
+fn apply_splices(
+    splices: &[Splice<'_>],
+    before: &[u8],
+    options: PatchOptions,
+) -> Result<PatchResult, TextFault> {
     let body = before.strip_prefix(BYTE_ORDER_MARK).unwrap_or(before);
     let is_old_mac = lines::terminator(body) == b'\r';
     let lines = if is_old_mac { lines_at_carriage_returns(body) } else { patch_lines(body) };
@@ -117,11 +127,11 @@ fn apply_splices(splices: &[Splice<'_>], before: &[u8], options: PatchOptions) -
         let line = to_index(first + grown);
         grown += edit.growth();
         let offset = first - to_offset(usize::try_from(splice.stated).unwrap_or(usize::MAX));
-        let (fuzz, tier) = (0, Tier::Exact);
+        let (fuzz, tier) = (0, LineMatch::Exact);
         HunkReport { line, offset, fuzz, tier, exact_and_unique: true, already_applied: !changed }
     });
     let mark = if body.len() < before.len() { BYTE_ORDER_MARK } else { b"" };
-    Ok(Applied {
+    Ok(PatchResult {
         hunks: reports.collect(),
         already_applied: !changed.contains(&true),
         exact_and_unique: true,
@@ -136,8 +146,8 @@ fn apply_hunks(
     before: &[u8],
     has_lines: bool,
     options: PatchOptions,
-) -> Result<Applied, Conflict> {
-    let apply = |lines, is_new| Applying::new(lines, has_lines, is_new, options).run(hunks);
+) -> Result<PatchResult, HunkConflict> {
+    let apply = |lines, is_new| HunkApplier::new(lines, has_lines, is_new, options).run(hunks);
     let first = apply(patch_lines(before), false);
     // Lines without context may match at their place by chance. If the rest of the patch is not applied yet,
     // neither are these lines.
@@ -154,21 +164,21 @@ fn apply_hunks(
 }
 
 /// Refuses a deletion that leaves lines.
-fn all_lines_deleted(file: &FilePatch<'_>, before: &[u8], applied: &Applied) -> Result<(), Conflict> {
-    if file.operation != Operation::Delete || (applied.after.is_empty() && !applied.already_applied) {
+fn all_lines_deleted(file: &FilePatch<'_>, before: &[u8], applied: &PatchResult) -> Result<(), HunkConflict> {
+    if file.operation != FileOp::Delete || (applied.after.is_empty() && !applied.already_applied) {
         return Ok(());
     }
     let left = if applied.already_applied { before } else { &applied.after };
     match patch_lines(left).len() {
         0 => Ok(()),
-        lines => Err(Conflict::whole(file.patch_line, Reason::Remainder { lines })),
+        lines => Err(HunkConflict::of_whole_file(file.patch_line, HunkFault::Remainder { lines })),
     }
 }
 
 /// State of applying the hunks of one file.
-struct Applying<'f, 'p> {
+struct HunkApplier<'f, 'p> {
     /// Text of the file.
-    text: Text<'f>,
+    text: IndexedText<'f>,
     /// True if the patch knows that the file has lines.
     has_lines: bool,
     /// True if carriage returns in the patch belong to the file.
@@ -185,11 +195,11 @@ struct Applying<'f, 'p> {
     edits: BTreeMap<(usize, usize), Edit<'p>>,
 }
 
-impl<'f, 'p> Applying<'f, 'p> {
+impl<'f, 'p> HunkApplier<'f, 'p> {
     /// Creates the state from the lines of a file.
-    fn new(lines: Vec<Line<'f>>, has_lines: bool, is_new: bool, options: PatchOptions) -> Self {
+    fn new(lines: Vec<TextLine<'f>>, has_lines: bool, is_new: bool, options: PatchOptions) -> Self {
         Self {
-            text: Text::new(lines),
+            text: IndexedText::new(lines),
             has_lines,
             carries_returns: false,
             is_new,
@@ -201,7 +211,7 @@ impl<'f, 'p> Applying<'f, 'p> {
     }
 
     /// Places every hunk, then writes the result.
-    fn run(mut self, hunks: &[Hunk<'p>]) -> Result<Applied, Conflict> {
+    fn run(mut self, hunks: &[Hunk<'p>]) -> Result<PatchResult, HunkConflict> {
         self.carries_returns = carries_returns(hunks);
         let mut places = Vec::with_capacity(hunks.len());
         let mut failures = 0;
@@ -215,15 +225,15 @@ impl<'f, 'p> Applying<'f, 'p> {
         }
         let patch_line = hunks.first().map_or(1, |hunk| hunk.patch_line);
         let applied = self.finish(hunks, &places.into_iter().flatten().collect::<Vec<_>>());
-        applied.map_err(|fault| Conflict::whole(patch_line, fault.into()))
+        applied.map_err(|fault| HunkConflict::of_whole_file(patch_line, fault.into()))
     }
 
     /// Places one hunk and records its edits.
-    fn place(&mut self, hunk: &Hunk<'p>, index: usize, explain: bool) -> Result<HunkPlace, Failure> {
-        let stated = hunk.old_index();
+    fn place(&mut self, hunk: &Hunk<'p>, index: usize, explain: bool) -> Result<HunkPlace, HunkFailure> {
+        let stated = hunk.first_old_index();
         let expected = stated.map(|at| to_index(to_offset(at).saturating_add(self.drift)));
         let endings_are_meant = !hunk.is_crlf && (self.carries_returns || self.text.is_mixed());
-        let placing = Placing {
+        let placing = HunkSearch {
             text: &self.text,
             hunk,
             expected,
@@ -237,13 +247,13 @@ impl<'f, 'p> Applying<'f, 'p> {
             let edits = if place.is_done {
                 Vec::new()
             } else {
-                edits(&self.text, hunk, index, &place, endings_are_meant).map_err(Reason::from)?
+                edits(&self.text, hunk, index, &place, endings_are_meant).map_err(HunkFault::from)?
             };
             self.refuse_overlap(&edits)?;
             Ok((place, edits))
         });
         let (place, edits) = found.map_err(|reason| {
-            if explain { placing.explain(reason) } else { Failure { reason, nearest: None } }
+            if explain { placing.explain(reason) } else { HunkFailure { reason, nearest: None } }
         })?;
         let (old, new) = (hunk.old().count(), hunk.new_side().count());
         if let Some(stated) = stated {
@@ -259,7 +269,7 @@ impl<'f, 'p> Applying<'f, 'p> {
     }
 
     /// Refuses to change a line twice.
-    fn refuse_overlap(&self, edits: &[Edit<'_>]) -> Result<(), Reason> {
+    fn refuse_overlap(&self, edits: &[Edit<'_>]) -> Result<(), HunkFault> {
         for edit in edits {
             // Of the edits that start here or before, only the last few can reach this far: all others end where the
             // next begins.
@@ -267,7 +277,7 @@ impl<'f, 'p> Applying<'f, 'p> {
             let reaches_in = before.any(|(_, other)| other.end > edit.start);
             let inner = (edit.start.saturating_add(1), 0)..(edit.end.max(edit.start + 1), 0);
             if reaches_in || self.edits.range(inner).next().is_some() {
-                return Err(Reason::Overlaps { line: edit.start + 1 });
+                return Err(HunkFault::Overlaps { line: edit.start + 1 });
             }
         }
         Ok(())
@@ -277,14 +287,14 @@ impl<'f, 'p> Applying<'f, 'p> {
     ///
     /// # Errors
     /// Fails if an edit lies outside the file, or if the result would be too large.
-    fn finish(self, hunks: &[Hunk<'_>], places: &[HunkPlace]) -> Result<Applied, Fault> {
+    fn finish(self, hunks: &[Hunk<'_>], places: &[HunkPlace]) -> Result<PatchResult, TextFault> {
         let edits: Vec<_> = self.edits.into_values().collect();
         let (after, changed) = render(&self.text.lines, &edits, hunks.len(), self.options)?;
-        let growth = Growth::new(&edits);
+        let growth = LineShift::new(&edits);
         let replaced = Some(edits.iter().filter_map(|edit| edit.replaced(&self.text.lines)).collect());
         let reports = hunks.iter().zip(places).zip(changed).map(|((hunk, place), changed)| HunkReport {
             line: to_index(to_offset(place.start + 1) + growth.before(place.start)),
-            offset: hunk.old_index().map_or(0, |stated| offset(place, stated)),
+            offset: hunk.first_old_index().map_or(0, |stated| offset(place, stated)),
             fuzz: place.skipped_before.max(place.skipped_after),
             tier: place.tier,
             exact_and_unique: place.is_unique,
@@ -293,17 +303,17 @@ impl<'f, 'p> Applying<'f, 'p> {
         let hunks: Vec<_> = reports.collect();
         let already_applied = hunks.iter().all(|hunk| hunk.already_applied);
         let exact_and_unique = hunks.iter().all(|hunk| hunk.exact_and_unique || hunk.already_applied);
-        Ok(Applied { after, hunks, already_applied, exact_and_unique, replaced })
+        Ok(PatchResult { after, hunks, already_applied, exact_and_unique, replaced })
     }
 }
 
 /// Growth of the text before each line, in lines.
-struct Growth {
+struct LineShift {
     /// Start of each edit, and the total growth up to and including it.
     steps: Vec<(usize, i64)>,
 }
 
-impl Growth {
+impl LineShift {
     /// Sums up the growth by `edits`, which are in order.
     fn new(edits: &[Edit<'_>]) -> Self {
         let mut sum = 0;
@@ -337,17 +347,17 @@ fn to_index(offset: i64) -> usize {
 }
 
 /// Returns the fates of all hunks.
-fn conflict(hunks: &[Hunk<'_>], places: Vec<Result<HunkPlace, Failure>>) -> Conflict {
+fn conflict(hunks: &[Hunk<'_>], places: Vec<Result<HunkPlace, HunkFailure>>) -> HunkConflict {
     let fates = hunks.iter().zip(places).enumerate().map(|(index, (hunk, place))| HunkFate {
         number: index + 1,
         patch_line: hunk.patch_line,
         fate: match place {
-            Ok(place) if place.is_done => Fate::AlreadyApplied { line: place.start + 1 },
-            Ok(place) => Fate::Applies { line: place.start + 1, tier: place.tier },
-            Err(failure) => Fate::Fails(failure),
+            Ok(place) if place.is_done => HunkResult::AlreadyApplied { line: place.start + 1 },
+            Ok(place) => HunkResult::Applies { line: place.start + 1, tier: place.tier },
+            Err(failure) => HunkResult::Fails(failure),
         },
     });
-    Conflict { hunks: fates.collect() }
+    HunkConflict { hunks: fates.collect() }
 }
 
 /// Replacement of lines by others.
@@ -370,7 +380,7 @@ pub struct Edit<'a> {
 impl<'a> Edit<'a> {
     /// Returns the edit at a known place; its lines end as those of the file.
     fn of(hunk: usize, splice: &Splice<'a>) -> Self {
-        let line = |text: &&'a [u8]| HunkLine { kind: Kind::Added, text, ending: Ending::Lf };
+        let line = |text: &&'a [u8]| HunkLine { kind: LineKind::Added, text, ending: Ending::Lf };
         let added = splice.added.iter().map(line).collect();
         let (start, end, last) = (splice.start, splice.end, LastLine::AsItWas);
         Self { hunk, start, end, added, is_verbatim: false, last }
@@ -383,11 +393,11 @@ impl<'a> Edit<'a> {
     }
 
     /// Returns the lines that it replaces in a file with these lines; `None` if they stay.
-    fn replaced(&self, lines: &[Line<'_>]) -> Option<ReplacedLines> {
+    fn replaced(&self, lines: &[TextLine<'_>]) -> Option<ReplacedLines> {
         let gone: Vec<&[u8]> =
             slice_or_empty(lines, self.start..self.end).iter().map(|line| line.text).collect();
         let added: Vec<&[u8]> = self.added.iter().map(|line| line.text).collect();
-        ReplacedLines::between(self.start as u64, &gone, &added)
+        ReplacedLines::differing_lines(self.start as u64, &gone, &added)
     }
 }
 
@@ -406,12 +416,12 @@ enum LastLine {
 ///
 /// `endings_are_meant` decides if no old line shows whether the endings of the patch are those of the file.
 pub fn edits<'a>(
-    text: &Text<'_>,
+    text: &IndexedText<'_>,
     hunk: &Hunk<'a>,
     index: usize,
     place: &HunkPlace,
     endings_are_meant: bool,
-) -> Result<Vec<Edit<'a>>, Fault> {
+) -> Result<Vec<Edit<'a>>, TextFault> {
     let end = hunk.lines.len().saturating_sub(place.skipped_after);
     let body = slice(&hunk.lines, place.skipped_before..end)?;
     let is_verbatim = is_verbatim(&text.lines, body, place.start).unwrap_or(endings_are_meant);
@@ -420,7 +430,7 @@ pub fn edits<'a>(
     let mut at = place.start;
     let mut is_open = false;
     for line in body {
-        if line.kind == Kind::Context {
+        if line.kind == LineKind::Context {
             at += 1;
             is_open = false;
             continue;
@@ -430,7 +440,7 @@ pub fn edits<'a>(
             is_open = true;
         }
         let Some(edit) = edits.last_mut() else { continue };
-        if line.kind == Kind::Removed {
+        if line.kind == LineKind::Removed {
             at += 1;
             edit.end = at;
         } else {
@@ -446,11 +456,11 @@ pub fn edits<'a>(
 /// Fails if an edit lies outside the file, or if the result would be larger than `options` allow: its size is computed
 /// before any of it is allocated.
 pub fn render(
-    lines: &[Line<'_>],
+    lines: &[TextLine<'_>],
     edits: &[Edit<'_>],
     hunks: usize,
     options: PatchOptions,
-) -> Result<(Vec<u8>, Vec<bool>), Fault> {
+) -> Result<(Vec<u8>, Vec<bool>), TextFault> {
     let mut size = 0_usize;
     write(lines, edits, hunks, &mut |piece| size = size.saturating_add(piece.len()))?;
     options.must_fit(size)?;
@@ -461,12 +471,12 @@ pub fn render(
 
 /// Writes the file after `edits` to `sink`, and returns which hunks changed a byte.
 fn write(
-    lines: &[Line<'_>],
+    lines: &[TextLine<'_>],
     edits: &[Edit<'_>],
     hunks: usize,
     sink: &mut dyn FnMut(&[u8]),
-) -> Result<Vec<bool>, Fault> {
-    let mut output = Output { sink, is_open: false, filler: filler(lines) };
+) -> Result<Vec<bool>, TextFault> {
+    let mut output = PatchOutput { sink, is_open: false, filler: filler(lines) };
     let mut changed = vec![false; hunks];
     let mut at = 0;
     for (index, edit) in edits.iter().enumerate() {
@@ -492,7 +502,7 @@ fn write(
 }
 
 /// State of the written text.
-struct Output<'s> {
+struct PatchOutput<'s> {
     /// Receiver of the text in pieces.
     sink: &'s mut dyn FnMut(&[u8]),
     /// True if the last line has no ending.
@@ -501,7 +511,7 @@ struct Output<'s> {
     filler: Ending,
 }
 
-impl Output<'_> {
+impl PatchOutput<'_> {
     /// Writes one line.
     fn push(&mut self, text: &[u8], ending: Ending) {
         if self.is_open {
@@ -513,7 +523,7 @@ impl Output<'_> {
     }
 
     /// Writes lines unchanged.
-    fn copy(&mut self, lines: &[Line<'_>]) {
+    fn copy(&mut self, lines: &[TextLine<'_>]) {
         for line in lines {
             self.push(line.text, line.ending);
         }
@@ -527,8 +537,8 @@ pub fn carries_returns(hunks: &[Hunk<'_>]) -> bool {
 }
 
 /// Returns true if all old lines end in the file as in the patch; `None` if there are none to compare.
-fn is_verbatim(lines: &[Line<'_>], body: &[HunkLine<'_>], start: usize) -> Option<bool> {
-    let old = body.iter().filter(|line| line.kind != Kind::Added).map(|line| line.ending);
+fn is_verbatim(lines: &[TextLine<'_>], body: &[HunkLine<'_>], start: usize) -> Option<bool> {
+    let old = body.iter().filter(|line| line.kind != LineKind::Added).map(|line| line.ending);
     let there = lines.iter().skip(start).map(|line| line.ending);
     let mut pairs =
         old.zip(there).filter(|(old, there)| *old != Ending::None && *there != Ending::None).peekable();
@@ -539,7 +549,7 @@ fn is_verbatim(lines: &[Line<'_>], body: &[HunkLine<'_>], start: usize) -> Optio
 }
 
 /// Returns the ending of an added line that is not the last of the file.
-fn ending(lines: &[Line<'_>], edit: &Edit<'_>, number: usize) -> Ending {
+fn ending(lines: &[TextLine<'_>], edit: &Edit<'_>, number: usize) -> Ending {
     let own = edit.added.get(number).map_or(Ending::Lf, |line| line.ending);
     if edit.is_verbatim && own != Ending::None {
         return own;
@@ -554,7 +564,7 @@ fn ending(lines: &[Line<'_>], edit: &Edit<'_>, number: usize) -> Ending {
 }
 
 /// Returns the ending of an added line that is the last of the file.
-fn final_ending(lines: &[Line<'_>], edit: &Edit<'_>, ending: Ending) -> Ending {
+fn final_ending(lines: &[TextLine<'_>], edit: &Edit<'_>, ending: Ending) -> Ending {
     let was_bare = lines.last().is_some_and(|line| line.ending == Ending::None);
     match edit.last {
         LastLine::LosesNewline => Ending::None,
@@ -574,6 +584,6 @@ fn last_line(hunk: &Hunk<'_>) -> LastLine {
 }
 
 /// Returns the ending for a line that is no longer the last.
-fn filler(lines: &[Line<'_>]) -> Ending {
+fn filler(lines: &[TextLine<'_>]) -> Ending {
     lines.iter().rev().map(|line| line.ending).find(|ending| *ending != Ending::None).unwrap_or(Ending::Lf)
 }

@@ -19,7 +19,7 @@ pub const DIGITS: &[u8; 85] =
 
 /// A binary change, forward and, if the patch has it, backward.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Binary {
+pub struct BinaryChange {
     /// Data that makes the new content.
     pub forward: BinaryData,
     /// Data that restores the old content.
@@ -39,27 +39,27 @@ pub enum BinaryData {
 
 /// Result of a binary change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BinaryApplied {
+pub struct BinaryResult {
     /// Content after the change.
     pub after: Vec<u8>,
     /// True if the file already had it.
     pub already_applied: bool,
 }
 
-impl Binary {
+impl BinaryChange {
     /// Returns the content after the change of `before`, which must equal the bytes that the patch replaces. A patch
     /// without these can only create a file.
     ///
     /// # Errors
     /// Returns the reason why it does not apply.
-    pub fn apply(&self, before: &[u8]) -> Result<BinaryApplied, &'static str> {
+    pub fn apply(&self, before: &[u8]) -> Result<BinaryResult, &'static str> {
         if self.backward.as_ref().and_then(BinaryData::bytes).is_some_and(|bytes| bytes != before.len())
             && self.forward.bytes() != Some(before.len())
         {
             return Err(OTHER_CONTENT);
         }
-        if self.stands_in(before) {
-            return Ok(BinaryApplied { after: before.to_vec(), already_applied: true });
+        if self.is_result_in(before) {
+            return Ok(BinaryResult { after: before.to_vec(), already_applied: true });
         }
         let after =
             self.forward.make_from(before).ok_or("the file is not the one that the delta was made from")?;
@@ -68,7 +68,7 @@ impl Binary {
             None => Some(Vec::new()),
         };
         if old.as_deref() == Some(before) {
-            return Ok(BinaryApplied { after, already_applied: false });
+            return Ok(BinaryResult { after, already_applied: false });
         }
         Err(OTHER_CONTENT)
     }
@@ -84,7 +84,7 @@ impl Binary {
     }
 
     /// Returns true if `content` is the result of the change.
-    fn stands_in(&self, content: &[u8]) -> bool {
+    fn is_result_in(&self, content: &[u8]) -> bool {
         match (&self.forward, &self.backward) {
             (BinaryData::Literal(new), _) => new == content,
             (BinaryData::Delta(_), Some(backward)) => backward

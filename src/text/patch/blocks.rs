@@ -6,21 +6,23 @@ use std::rc::Rc;
 
 use similar::DiffTag;
 
-use super::model::{Body, FilePatch, Format, Hunk, HunkLine, Kind, Line, Operation, Prefix, lines};
-use super::source::{ParseError, Source, marker, other_format, search_marker};
+use super::model::{
+    FileOp, FilePatch, Format, Hunk, HunkLine, LineKind, PatchBody, PathPrefix, TextLine, lines,
+};
+use super::source::{ParseError, PatchLines, marker, other_format, search_marker};
 use crate::limits::BLOCK_DIVIDERS_MAX;
 use crate::text::checked::slice_or_empty;
 use crate::text::line_diff;
 use crate::text::lines::at_line_feeds;
-use crate::text::replace::Flat;
+use crate::text::replace::LfText;
 
 /// Function that returns the text of the file that a block names, if it exists. The text decides which of several
 /// lines divides the block.
-pub type TextOf<'t> = &'t dyn Fn(Option<&[u8]>) -> Option<Vec<u8>>;
+pub type ReadText<'t> = &'t dyn Fn(Option<&[u8]>) -> Option<Vec<u8>>;
 
 /// One block: text to find, and its replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Block {
+pub struct SearchBlock {
     /// Lines to find, each with its ending; may be empty.
     pub search: Vec<u8>,
     /// Lines of the replacement, each with its ending; may be empty.
@@ -32,7 +34,7 @@ pub struct Block {
 }
 
 /// A block in the text, by the indices of its lines.
-struct Span {
+struct BlockSpan {
     /// Index of `<<<<<<< SEARCH`.
     start: usize,
     /// Index of the last line before the old text: the marker, or the end of a hint.
@@ -46,7 +48,7 @@ struct Span {
 }
 
 /// A block, and the path of its file, if the text names one.
-type SpanOfFile = (Span, Option<Vec<u8>>);
+type FileBlockSpan = (BlockSpan, Option<Vec<u8>>);
 
 /// Reads `<<<<<<< SEARCH`, `=======`, `>>>>>>> REPLACE` blocks and ignores all text outside them.
 ///
@@ -55,15 +57,20 @@ type SpanOfFile = (Span, Option<Vec<u8>>);
 ///
 /// # Errors
 /// Fails if a block does not end or cannot be divided in exactly one way, or if there are no blocks.
-pub fn search_replace_blocks(text: &[u8], text_of: TextOf<'_>) -> Result<Vec<Block>, ParseError> {
-    let source = Source::new(text);
-    let blocks: Vec<_> = spans(&source, &mut Texts::of(text_of))?
+pub fn search_replace_blocks(text: &[u8], text_of: ReadText<'_>) -> Result<Vec<SearchBlock>, ParseError> {
+    let source = PatchLines::new(text);
+    let blocks: Vec<_> = spans(&source, &mut FileTexts::of(text_of))?
         .into_iter()
         .map(|(span, _)| {
             let search = source.between(span.head, span.divider);
             let count = at_line_feeds(&search).count() as u64;
             let lines = span.hint.map(|first| (first, first.saturating_add(count.saturating_sub(1))));
-            Block { search, replace: source.between(span.divider, span.end), line: span.start + 1, lines }
+            SearchBlock {
+                search,
+                replace: source.between(span.divider, span.end),
+                line: span.start + 1,
+                lines,
+            }
         })
         .collect();
     if blocks.is_empty() {
@@ -76,9 +83,12 @@ pub fn search_replace_blocks(text: &[u8], text_of: TextOf<'_>) -> Result<Vec<Blo
 ///
 /// # Errors
 /// Fails as [`search_replace_blocks`] does, or if a hint names another place than that of the old text.
-pub(super) fn parse<'a>(source: &Source<'a>, text_of: TextOf<'_>) -> Result<Vec<FilePatch<'a>>, ParseError> {
+pub(super) fn parse<'a>(
+    source: &PatchLines<'a>,
+    text_of: ReadText<'_>,
+) -> Result<Vec<FilePatch<'a>>, ParseError> {
     let mut files = Vec::new();
-    let mut texts = Texts::of(text_of);
+    let mut texts = FileTexts::of(text_of);
     for (span, path) in spans(source, &mut texts)? {
         if let Some(line) = span.hint
             && let Some(text) = texts.get(path.as_ref())
@@ -97,7 +107,7 @@ pub(super) fn parse<'a>(source: &Source<'a>, text_of: TextOf<'_>) -> Result<Vec<
 }
 
 /// Finds the blocks, each with its path.
-fn spans(source: &Source<'_>, texts: &mut Texts<'_>) -> Result<Vec<SpanOfFile>, ParseError> {
+fn spans(source: &PatchLines<'_>, texts: &mut FileTexts<'_>) -> Result<Vec<FileBlockSpan>, ParseError> {
     let (mut spans, mut path, mut after) = (Vec::new(), None, 0);
     let mut index = 0;
     while let Some(text) = source.text(index) {
@@ -117,10 +127,10 @@ fn spans(source: &Source<'_>, texts: &mut Texts<'_>) -> Result<Vec<SpanOfFile>, 
 
 /// Reads the block that begins at `start` with markers of `length`.
 fn span(
-    source: &Source<'_>,
+    source: &PatchLines<'_>,
     (start, length): (usize, usize),
     file: &mut dyn FnMut() -> Option<Rc<FileText>>,
-) -> Result<Span, ParseError> {
+) -> Result<BlockSpan, ParseError> {
     let is = |index: usize, letters: &[u8], word: &[u8]| {
         let text = source.text(index).unwrap_or_default();
         letters.iter().any(|letter| marker(text, *letter, word) == Some(length))
@@ -147,7 +157,7 @@ fn span(
     } else if dividers.is_empty() {
         return Err(missing("=", ""));
     } else if dividers.len() > BLOCK_DIVIDERS_MAX {
-        return Err(undivided(start, length, dividers.len(), "these are too many to try"));
+        return Err(divider_error(start, length, dividers.len(), "these are too many to try"));
     } else {
         let file = file().unwrap_or_default();
         let fits = |divider: &&usize| {
@@ -156,18 +166,18 @@ fn span(
         };
         let mut fitting = dividers.iter().filter(fits);
         let why = match (fitting.next(), fitting.next()) {
-            (Some(only), None) => return Ok(Span { start, head, divider: *only, end, hint }),
+            (Some(only), None) => return Ok(BlockSpan { start, head, divider: *only, end, hint }),
             (Some(_), _) => "the file has the old text of several",
             (None, _) => "the file has the old text of none",
         };
-        return Err(undivided(start, length, dividers.len(), why));
+        return Err(divider_error(start, length, dividers.len(), why));
     };
-    Ok(Span { start, head, divider, end, hint })
+    Ok(BlockSpan { start, head, divider, end, hint })
 }
 
 /// Returns the merge conflicts among some lines, from `<<<<<<< NAME` to `>>>>>>> NAME`: a divider inside one does not
 /// divide a block.
-fn conflicts(source: &Source<'_>, lines: Range<usize>, length: usize) -> Vec<Range<usize>> {
+fn conflicts(source: &PatchLines<'_>, lines: Range<usize>, length: usize) -> Vec<Range<usize>> {
     let is = |index: usize, letter: u8| {
         let text = source.text(index).unwrap_or_default();
         text.iter().take_while(|byte| **byte == letter).count() == length
@@ -186,7 +196,7 @@ fn conflicts(source: &Source<'_>, lines: Range<usize>, length: usize) -> Vec<Ran
 }
 
 /// Returns the error for a block that has several dividers.
-fn undivided(start: usize, length: usize, dividers: usize, why: &str) -> ParseError {
+fn divider_error(start: usize, length: usize, dividers: usize, why: &str) -> ParseError {
     let (divider, longer) = ("=".repeat(length), "<".repeat(length + 2));
     ParseError::at(
         start,
@@ -199,7 +209,7 @@ fn undivided(start: usize, length: usize, dividers: usize, why: &str) -> ParseEr
 
 /// Returns the index before the old text of a block, and the line of the file that a hint names for it:
 /// `:start_line:N`, perhaps `:end_line:N`, and a line of dashes.
-fn hint(source: &Source<'_>, start: usize) -> (usize, Option<u64>) {
+fn hint(source: &PatchLines<'_>, start: usize) -> (usize, Option<u64>) {
     let number = |index: usize, name: &[u8]| {
         let rest = source.text(index)?.trim_ascii().strip_prefix(name)?;
         std::str::from_utf8(rest).ok()?.trim().parse::<u64>().ok()
@@ -211,16 +221,16 @@ fn hint(source: &Source<'_>, start: usize) -> (usize, Option<u64>) {
 }
 
 /// Texts of the files that blocks name, each read once.
-struct Texts<'t> {
+struct FileTexts<'t> {
     /// Function that reads a file.
-    text_of: TextOf<'t>,
+    text_of: ReadText<'t>,
     /// Files read so far.
     known: HashMap<Option<Vec<u8>>, Option<Rc<FileText>>>,
 }
 
-impl<'t> Texts<'t> {
+impl<'t> FileTexts<'t> {
     /// Creates the collection without a file.
-    fn of(text_of: TextOf<'t>) -> Self {
+    fn of(text_of: ReadText<'t>) -> Self {
         Self { text_of, known: HashMap::new() }
     }
 
@@ -243,19 +253,19 @@ struct FileText {
 impl FileText {
     /// Flattens the bytes of a file.
     fn of(bytes: &[u8]) -> Self {
-        let text = Flat::of(bytes).text.into_owned();
+        let text = LfText::of(bytes).text.into_owned();
         let starts = std::iter::once(0).chain(memchr::memchr_iter(b'\n', &text).map(|at| at + 1)).collect();
         Self { text, starts }
     }
 
     /// Returns true if it contains these lines.
     fn has(&self, lines: &[u8]) -> bool {
-        memchr::memmem::find(&self.text, &Flat::of(lines).text).is_some()
+        memchr::memmem::find(&self.text, &LfText::of(lines).text).is_some()
     }
 
     /// Returns true if these lines begin at line `line`, from 1.
     fn has_at(&self, lines: &[u8], line: u64) -> bool {
-        let lines = Flat::of(lines).text;
+        let lines = LfText::of(lines).text;
         let before = usize::try_from(line).ok().and_then(|line| line.checked_sub(1));
         let start = before.and_then(|before| self.starts.get(before));
         let rest = start.map_or(&[][..], |start| slice_or_empty(&self.text, *start..));
@@ -264,7 +274,7 @@ impl FileText {
 }
 
 /// Returns the path on the last line before `start` that is neither empty nor a fence.
-fn path_before(source: &Source<'_>, after: usize, start: usize) -> Option<Vec<u8>> {
+fn path_before(source: &PatchLines<'_>, after: usize, start: usize) -> Option<Vec<u8>> {
     let line = (after..start)
         .rev()
         .filter_map(|index| source.text(index))
@@ -279,13 +289,13 @@ fn path_before(source: &Source<'_>, after: usize, start: usize) -> Option<Vec<u8
 }
 
 /// Returns one block as the change of a file; an empty old text creates a new file.
-fn file<'a>(source: &Source<'a>, span: &Span, path: Option<&Vec<u8>>) -> FilePatch<'a> {
+fn file<'a>(source: &PatchLines<'a>, span: &BlockSpan, path: Option<&Vec<u8>>) -> FilePatch<'a> {
     let crlf = source.ends_in_crlf(span.start);
-    let part = |from: usize, to: usize| -> Vec<Line<'a>> {
+    let part = |from: usize, to: usize| -> Vec<TextLine<'a>> {
         (from + 1..to)
             .filter_map(|index| source.raw(index))
             .flat_map(lines)
-            .map(|line| if crlf { Line { ending: super::model::Ending::Lf, ..line } } else { line })
+            .map(|line| if crlf { TextLine { ending: super::model::Ending::Lf, ..line } } else { line })
             .collect()
     };
     let (search, replace) = (part(span.head, span.divider), part(span.divider, span.end));
@@ -298,30 +308,30 @@ fn file<'a>(source: &Source<'a>, span: &Span, path: Option<&Vec<u8>>) -> FilePat
         ..Hunk::default()
     };
     FilePatch {
-        operation: if is_new { Operation::Create } else { Operation::Modify },
+        operation: if is_new { FileOp::Create } else { FileOp::Modify },
         old_path: path.filter(|_| !is_new).cloned(),
         new_path: path.cloned(),
-        prefix: Prefix::Unknown,
-        body: Body::Hunks(if hunk.lines.is_empty() { Vec::new() } else { vec![hunk] }),
+        prefix: PathPrefix::Unknown,
+        body: PatchBody::Hunks(if hunk.lines.is_empty() { Vec::new() } else { vec![hunk] }),
         ..FilePatch::at(span.start)
     }
 }
 
 /// Returns the difference of the two texts, so that lines in both are context and keep the bytes of the file.
-fn hunk_lines<'a>(search: &[Line<'a>], replace: &[Line<'a>]) -> Vec<HunkLine<'a>> {
-    let key = |lines: &[Line<'a>]| lines.iter().map(|line| line.text).collect::<Vec<_>>();
+fn hunk_lines<'a>(search: &[TextLine<'a>], replace: &[TextLine<'a>]) -> Vec<HunkLine<'a>> {
+    let key = |lines: &[TextLine<'a>]| lines.iter().map(|line| line.text).collect::<Vec<_>>();
     let mut all = Vec::new();
     for step in line_diff::diff(&key(search), &key(replace)).ops {
         let (tag, old, new) = step.as_tag_tuple();
-        let mut add = |lines: Option<&[Line<'a>]>, kind| {
+        let mut add = |lines: Option<&[TextLine<'a>]>, kind| {
             let lines = lines.unwrap_or_default().iter();
             all.extend(lines.map(|line| HunkLine { kind, text: line.text, ending: line.ending }));
         };
         if tag == DiffTag::Equal {
-            add(search.get(old), Kind::Context);
+            add(search.get(old), LineKind::Context);
         } else {
-            add(search.get(old), Kind::Removed);
-            add(replace.get(new), Kind::Added);
+            add(search.get(old), LineKind::Removed);
+            add(replace.get(new), LineKind::Added);
         }
     }
     all
@@ -349,7 +359,7 @@ mod tests {
         let read = |_: Option<&[u8]>| read(None).or_else(|| Some(b"a\n".to_vec()));
         let blocks = search_replace_blocks(block(2).repeat(9).as_bytes(), &read).unwrap();
         assert_eq!((blocks.len(), asked.get()), (9, 2));
-        assert_eq!(parse(&Source::new(block(2).repeat(9).as_bytes()), &read).unwrap().len(), 9);
+        assert_eq!(parse(&PatchLines::new(block(2).repeat(9).as_bytes()), &read).unwrap().len(), 9);
         assert_eq!(asked.get(), 3);
     }
 }

@@ -6,11 +6,11 @@
 use std::collections::HashMap;
 
 use super::model::{
-    Body, EditPlace, FileEdits, FilePatch, Format, LineEdit, NewText, Operation, Patch, Prefix,
+    EditPlace, FileEdits, FileOp, FilePatch, Format, LineEdit, NewText, Patch, PatchBody, PathPrefix,
 };
 use super::plan::normal;
 use super::source::{
-    EnvelopeLine, ParseError, Source, begins_section, envelope_line, is_envelope_begin, other_format,
+    EnvelopeLine, ParseError, PatchLines, begins_section, envelope_line, is_envelope_begin, other_format,
     section_header,
 };
 use crate::sha256::DigestStart;
@@ -18,7 +18,7 @@ use crate::text::lines::LineSpan;
 
 /// One line of a section.
 #[derive(Clone, Copy)]
-enum Operator<'a> {
+enum LineOperator<'a> {
     /// `PUT`, with rows below it if there is no register.
     Put(EditPlace, Option<&'a [u8]>),
     /// `CUT`, into a register.
@@ -33,8 +33,8 @@ enum Operator<'a> {
 ///
 /// # Errors
 /// Fails at the first line that is no operation, or if operations contradict each other.
-pub(super) fn parse<'a>(source: &Source<'a>) -> Result<Patch<'a>, ParseError> {
-    let mut reader = Reader {
+pub(super) fn parse<'a>(source: &PatchLines<'a>) -> Result<Patch<'a>, ParseError> {
+    let mut reader = ByLineReader {
         patch: Patch::of(Format::ByLine),
         files: HashMap::new(),
         registers: HashMap::new(),
@@ -63,7 +63,7 @@ pub(super) fn parse<'a>(source: &Source<'a>) -> Result<Patch<'a>, ParseError> {
 }
 
 /// State of the parser.
-struct Reader<'a> {
+struct ByLineReader<'a> {
     /// Sections so far.
     patch: Patch<'a>,
     /// Index of each file in the patch.
@@ -76,7 +76,7 @@ struct Reader<'a> {
     takes_rows: bool,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ByLineReader<'a> {
     /// Begins a section; a later one of the same file adds to it.
     fn begin_section(&mut self, index: usize, text: &'a [u8]) -> Result<(), ParseError> {
         self.end_section()?;
@@ -92,9 +92,9 @@ impl<'a> Reader<'a> {
         let next = self.patch.files.len();
         let file = *self.files.entry(path.clone()).or_insert(next);
         if file == next {
-            let body = Body::Splices(Vec::new());
+            let body = PatchBody::Splices(Vec::new());
             let (old_path, new_path) = (Some(path.clone()), Some(path));
-            let prefix = Prefix::Unknown;
+            let prefix = PathPrefix::Unknown;
             self.patch.files.push(FilePatch { old_path, new_path, prefix, body, ..FilePatch::at(index) });
             self.patch.by_line.push(FileEdits { tag: tag.clone(), edits: Vec::new() });
         }
@@ -155,7 +155,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Adds an operation to a file.
-    fn take(&mut self, index: usize, file: usize, operator: Operator<'a>) -> Result<(), ParseError> {
+    fn take(&mut self, index: usize, file: usize, operator: LineOperator<'a>) -> Result<(), ParseError> {
         let (Some(patch), Some(of_file)) = (self.patch.files.get_mut(file), self.patch.by_line.get_mut(file))
         else {
             return Ok(());
@@ -163,29 +163,29 @@ impl<'a> Reader<'a> {
         let patch_line = index + 1;
         let mut push = |place, text| of_file.edits.push(LineEdit { patch_line, place, text });
         match operator {
-            Operator::Put(place, None) => {
+            LineOperator::Put(place, None) => {
                 push(place, NewText::Rows(Vec::new()));
                 self.takes_rows = true;
             }
-            Operator::Put(place, Some(name)) => {
+            LineOperator::Put(place, Some(name)) => {
                 let Some(&(file, edit)) = self.registers.get(name) else {
                     let name = String::from_utf8_lossy(name).into_owned();
                     return Err(ParseError::at(index, format!("no CUT above fills the register {name:?}")));
                 };
                 push(place, NewText::Pasted { file, edit });
             }
-            Operator::Cut(span, name) => {
+            LineOperator::Cut(span, name) => {
                 push(EditPlace::Lines(span), NewText::Cut);
                 self.registers.insert(name, (file, of_file.edits.len() - 1));
             }
-            Operator::Remove | Operator::Move(_) if patch.operation != Operation::Modify => {
+            LineOperator::Remove | LineOperator::Move(_) if patch.operation != FileOp::Modify => {
                 return Err(ParseError::at(index, "this file is removed or moved above already"));
             }
-            Operator::Remove => {
-                (patch.operation, patch.new_path, patch.body) = (Operation::Delete, None, Body::Unseen);
+            LineOperator::Remove => {
+                (patch.operation, patch.new_path, patch.body) = (FileOp::Delete, None, PatchBody::Unseen);
             }
-            Operator::Move(path) => {
-                (patch.operation, patch.new_path) = (Operation::Rename, Some(path.to_vec()));
+            LineOperator::Move(path) => {
+                (patch.operation, patch.new_path) = (FileOp::Rename, Some(path.to_vec()));
             }
         }
         Ok(())
@@ -193,23 +193,23 @@ impl<'a> Reader<'a> {
 }
 
 /// Reads an operation.
-fn operator(text: &[u8]) -> Result<Operator<'_>, String> {
+fn operator(text: &[u8]) -> Result<LineOperator<'_>, String> {
     let text = text.trim_ascii_end();
     let (word, rest) = text
         .split_at_checked(text.iter().position(|byte| *byte == b' ').unwrap_or(text.len()))
         .unwrap_or_default();
     let rest = rest.trim_ascii();
     match word {
-        b"REM" if rest.is_empty() => Ok(Operator::Remove),
+        b"REM" if rest.is_empty() => Ok(LineOperator::Remove),
         b"MV" if !rest.is_empty() => {
             let quoted = rest.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
-            Ok(Operator::Move(quoted.unwrap_or(rest)))
+            Ok(LineOperator::Move(quoted.unwrap_or(rest)))
         }
         b"PUT" => put(rest),
         b"CUT" => {
             let (at, name) = with_register(rest)?;
             match place(at)? {
-                EditPlace::Lines(span) => Ok(Operator::Cut(span, name.unwrap_or_default())),
+                EditPlace::Lines(span) => Ok(LineOperator::Cut(span, name.unwrap_or_default())),
                 EditPlace::After(_) | EditPlace::End => Err("CUT names lines, such as CUT 3.=5".into()),
             }
         }
@@ -221,10 +221,10 @@ fn operator(text: &[u8]) -> Result<Operator<'_>, String> {
 }
 
 /// Reads the rest of a `PUT`.
-fn put(rest: &[u8]) -> Result<Operator<'_>, String> {
+fn put(rest: &[u8]) -> Result<LineOperator<'_>, String> {
     if let Some(at) = rest.strip_suffix(b":") {
         return match with_register(at)? {
-            (at, None) => Ok(Operator::Put(place(at)?, None)),
+            (at, None) => Ok(LineOperator::Put(place(at)?, None)),
             (_, Some(_)) => Err("a PUT of a register takes no rows: write it without `:`".into()),
         };
     }
@@ -233,7 +233,7 @@ fn put(rest: &[u8]) -> Result<Operator<'_>, String> {
     if name.is_none() && matches!(place, EditPlace::Lines(_)) {
         return Err("write `:` at the end, and the new lines below as `+` rows".into());
     }
-    Ok(Operator::Put(place, Some(name.unwrap_or_default())))
+    Ok(LineOperator::Put(place, Some(name.unwrap_or_default())))
 }
 
 /// Splits a place and the name of a register.
@@ -286,7 +286,7 @@ fn place(text: &[u8]) -> Result<EditPlace, String> {
 
 /// Rejects edits of one file that contradict each other.
 fn must_agree(file: &FilePatch<'_>, of_file: &FileEdits<'_>) -> Result<(), ParseError> {
-    if file.operation == Operation::Delete
+    if file.operation == FileOp::Delete
         && let Some(put) = of_file.edits.iter().find(|edit| edit.text != NewText::Cut)
     {
         return Err(ParseError::at(

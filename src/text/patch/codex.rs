@@ -1,9 +1,9 @@
 //! The `*** Begin Patch` envelope of Codex.
 
 use super::hunk;
-use super::model::{Body, Ending, FilePatch, Format, Hunk, HunkLine, Kind, Operation, Prefix};
+use super::model::{Ending, FileOp, FilePatch, Format, Hunk, HunkLine, LineKind, PatchBody, PathPrefix};
 use super::source::{
-    EnvelopeLine, ParseError, Source, envelope_line, is_envelope_begin, is_hunk_header, not_a_hunk_line,
+    EnvelopeLine, ParseError, PatchLines, envelope_line, is_envelope_begin, is_hunk_header, not_a_hunk_line,
     other_format,
 };
 
@@ -11,7 +11,7 @@ use super::source::{
 ///
 /// # Errors
 /// Fails at the first line that cannot be read, and for an envelope that does not end.
-pub fn parse<'a>(source: &Source<'a>) -> Result<Vec<FilePatch<'a>>, ParseError> {
+pub fn parse<'a>(source: &PatchLines<'a>) -> Result<Vec<FilePatch<'a>>, ParseError> {
     let is_end = |index: &usize| source.text(*index).is_some_and(|text| text.starts_with(b"*** End Patch"));
     let last_end = (0..source.len()).rfind(is_end);
     let mut files = Vec::new();
@@ -27,7 +27,7 @@ pub fn parse<'a>(source: &Source<'a>) -> Result<Vec<FilePatch<'a>>, ParseError> 
                 return Err(ParseError::at(index.saturating_sub(2), message));
             }
             let crlf = source.ends_in_crlf(index - 1);
-            let mut envelope = Envelope { source, at: index, last_end, crlf, files };
+            let mut envelope = EnvelopeReader { source, at: index, last_end, crlf, files };
             envelope.read()?;
             (index, files) = (envelope.at, envelope.files);
         }
@@ -36,15 +36,15 @@ pub fn parse<'a>(source: &Source<'a>) -> Result<Vec<FilePatch<'a>>, ParseError> 
 }
 
 /// Returns true if the line before the first line of the envelope changes the directory before it calls `apply_patch`.
-fn begins_elsewhere(source: &Source<'_>, after_begin: usize) -> bool {
+fn begins_elsewhere(source: &PatchLines<'_>, after_begin: usize) -> bool {
     let before = after_begin.checked_sub(2).and_then(|index| source.text(index)).unwrap_or_default();
     before.trim_ascii().starts_with(b"cd ") && before.windows(2).any(|pair| pair == b"<<")
 }
 
 /// State of reading one envelope.
-struct Envelope<'s, 'a> {
+struct EnvelopeReader<'s, 'a> {
     /// Text of the patch.
-    source: &'s Source<'a>,
+    source: &'s PatchLines<'a>,
     /// Index of the next line.
     at: usize,
     /// Index of the last `*** End Patch` at the start of a line: before it, an indented one is context.
@@ -55,7 +55,7 @@ struct Envelope<'s, 'a> {
     files: Vec<FilePatch<'a>>,
 }
 
-impl<'a> Envelope<'_, 'a> {
+impl<'a> EnvelopeReader<'_, 'a> {
     /// Reads up to `*** End Patch`.
     fn read(&mut self) -> Result<(), ParseError> {
         // Codex may work on several machines, but lbx has only this one.
@@ -87,7 +87,7 @@ impl<'a> Envelope<'_, 'a> {
     }
 
     /// Reads the change of one file.
-    fn file(&mut self, operation: Operation, path: &'a [u8]) -> Result<(), ParseError> {
+    fn file(&mut self, operation: FileOp, path: &'a [u8]) -> Result<(), ParseError> {
         let start = self.at;
         if path.is_empty() {
             return Err(ParseError::at(start, "this line names no file"));
@@ -95,21 +95,21 @@ impl<'a> Envelope<'_, 'a> {
         self.at += 1;
         let mut file = FilePatch {
             operation,
-            old_path: (operation != Operation::Create).then(|| path.to_vec()),
-            new_path: (operation != Operation::Delete).then(|| path.to_vec()),
-            prefix: Prefix::Unknown,
-            body: Body::Unseen,
+            old_path: (operation != FileOp::Create).then(|| path.to_vec()),
+            new_path: (operation != FileOp::Delete).then(|| path.to_vec()),
+            prefix: PathPrefix::Unknown,
+            body: PatchBody::Unseen,
             ..FilePatch::at(start)
         };
-        if operation == Operation::Create {
-            file.body = Body::Hunks(self.added(start)?);
-        } else if operation == Operation::Modify {
+        if operation == FileOp::Create {
+            file.body = PatchBody::Hunks(self.added(start)?);
+        } else if operation == FileOp::Modify {
             self.move_to(&mut file)?;
             let hunks = self.hunks()?;
-            if hunks.is_empty() && file.operation == Operation::Modify {
+            if hunks.is_empty() && file.operation == FileOp::Modify {
                 return Err(ParseError::at(start, "there is no hunk for this file"));
             }
-            file.body = Body::Hunks(hunks);
+            file.body = PatchBody::Hunks(hunks);
         }
         self.files.push(file);
         Ok(())
@@ -125,7 +125,7 @@ impl<'a> Envelope<'_, 'a> {
         }
         self.at += 1;
         if file.new_path.as_deref() != Some(path) {
-            file.operation = Operation::Rename;
+            file.operation = FileOp::Rename;
             file.new_path = Some(path.to_vec());
         }
         Ok(())
@@ -139,9 +139,9 @@ impl<'a> Envelope<'_, 'a> {
             match text.split_first() {
                 Some((b'+', rest)) => {
                     for index in blanks.drain(..) {
-                        hunk.lines.push(self.line(index, Kind::Added, b""));
+                        hunk.lines.push(self.line(index, LineKind::Added, b""));
                     }
-                    hunk.lines.push(self.line(self.at, Kind::Added, rest));
+                    hunk.lines.push(self.line(self.at, LineKind::Added, rest));
                 }
                 None => blanks.push(self.at),
                 Some(_) => {
@@ -212,14 +212,14 @@ impl<'a> Envelope<'_, 'a> {
                     self.at += 1;
                     continue;
                 }
-                (_, Some((b' ', rest))) => (Kind::Context, rest),
-                (_, Some((b'-', rest))) => (Kind::Removed, rest),
-                (_, Some((b'+', rest))) => (Kind::Added, rest),
+                (_, Some((b' ', rest))) => (LineKind::Context, rest),
+                (_, Some((b'-', rest))) => (LineKind::Removed, rest),
+                (_, Some((b'+', rest))) => (LineKind::Added, rest),
                 (_, Some(_)) => return Err(ParseError::at(self.at, not_a_hunk_line(text))),
             };
             // An empty line inside a hunk is context that lost its space; one at its end is not part of it.
             for index in blanks.drain(..) {
-                hunk.lines.push(self.line(index, Kind::Context, b""));
+                hunk.lines.push(self.line(index, LineKind::Context, b""));
             }
             hunk.lines.push(self.line(self.at, kind, rest));
             self.at += 1;
@@ -235,7 +235,7 @@ impl<'a> Envelope<'_, 'a> {
     }
 
     /// Returns the line with `index`, whose content is `text`.
-    fn line(&self, index: usize, kind: Kind, text: &'a [u8]) -> HunkLine<'a> {
+    fn line(&self, index: usize, kind: LineKind, text: &'a [u8]) -> HunkLine<'a> {
         let is_crlf = !self.crlf && self.source.ends_in_crlf(index);
         HunkLine { kind, text, ending: if is_crlf { Ending::CrLf } else { Ending::Lf } }
     }

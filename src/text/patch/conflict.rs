@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use super::index::Tier;
-use crate::text::checked::{Fault, slice_or_empty};
+use super::index::LineMatch;
+use crate::text::checked::{TextFault, slice_or_empty};
 use crate::text::escaped;
 
 /// Fates of all hunks of a file, at least one of which fails.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Conflict {
+pub struct HunkConflict {
     /// Fate of each hunk, in the order of the patch.
     pub hunks: Vec<HunkFate>,
 }
@@ -21,18 +21,18 @@ pub struct HunkFate {
     /// Line of the patch text where it begins, from 1.
     pub patch_line: usize,
     /// Fate of the hunk.
-    pub fate: Fate,
+    pub fate: HunkResult,
 }
 
 /// Result of placing a hunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fate {
+pub enum HunkResult {
     /// It has its place.
     Applies {
         /// Line in the current file, from 1.
         line: usize,
         /// Comparison under which the lines matched.
-        tier: Tier,
+        tier: LineMatch,
     },
     /// Its result is already in the file.
     AlreadyApplied {
@@ -40,21 +40,21 @@ pub enum Fate {
         line: usize,
     },
     /// It has no place.
-    Fails(Failure),
+    Fails(HunkFailure),
 }
 
 /// Failure of a hunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub struct HunkFailure {
     /// Kind of failure.
-    pub reason: Reason,
+    pub reason: HunkFault,
     /// Nearest place, if there is one.
-    pub nearest: Option<Nearest>,
+    pub nearest: Option<NearestPlace>,
 }
 
 /// Reason why a hunk does not apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reason {
+pub enum HunkFault {
     /// Its old lines are nowhere, or with `strict` not at the stated line.
     NotFound {
         /// Stated line, corrected by the previous hunks; from 1.
@@ -101,7 +101,7 @@ pub enum Reason {
 
 /// Place most similar to the old lines of a hunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Nearest {
+pub struct NearestPlace {
     /// First line, from 1.
     pub line: usize,
     /// Number of old lines that match there, and of all old lines.
@@ -114,35 +114,35 @@ pub struct Nearest {
     pub found: Option<String>,
 }
 
-impl Conflict {
+impl HunkConflict {
     /// Returns a conflict with a single failure of the whole file.
-    pub fn whole(patch_line: usize, reason: Reason) -> Self {
-        let fate = Fate::Fails(Failure { reason, nearest: None });
+    pub fn of_whole_file(patch_line: usize, reason: HunkFault) -> Self {
+        let fate = HunkResult::Fails(HunkFailure { reason, nearest: None });
         Self { hunks: vec![HunkFate { number: 1, patch_line, fate }] }
     }
 
     /// Returns the hunks that fail.
-    pub fn failures(&self) -> impl Iterator<Item = (&HunkFate, &Failure)> {
+    pub fn failures(&self) -> impl Iterator<Item = (&HunkFate, &HunkFailure)> {
         self.hunks.iter().filter_map(|hunk| match &hunk.fate {
-            Fate::Fails(failure) => Some((hunk, failure)),
-            Fate::Applies { .. } | Fate::AlreadyApplied { .. } => None,
+            HunkResult::Fails(failure) => Some((hunk, failure)),
+            HunkResult::Applies { .. } | HunkResult::AlreadyApplied { .. } => None,
         })
     }
 
     /// Returns the fault if the result is not made although every hunk has its place: it would be too large, or lbx has
     /// a bug. The patch causes neither.
-    pub fn fault(&self) -> Option<Fault> {
+    pub fn fault(&self) -> Option<TextFault> {
         self.failures().find_map(|(_, failure)| match failure.reason {
-            Reason::OutOfRange => Some(Fault::OutOfRange),
-            Reason::TooLarge { bytes, bytes_max } => Some(Fault::TooLarge { bytes, bytes_max }),
+            HunkFault::OutOfRange => Some(TextFault::OutOfRange),
+            HunkFault::TooLarge { bytes, bytes_max } => Some(TextFault::TooLarge { bytes, bytes_max }),
             _ => None,
         })
     }
 
     /// Returns the hunks to report, at most `limit`, and the number of omitted ones: failing hunks first, then others,
     /// in the order of the patch.
-    pub fn foremost(&self, limit: usize) -> (Vec<&HunkFate>, usize) {
-        let is_failure = |hunk: &&HunkFate| matches!(hunk.fate, Fate::Fails(_));
+    pub fn hunks_to_report(&self, limit: usize) -> (Vec<&HunkFate>, usize) {
+        let is_failure = |hunk: &&HunkFate| matches!(hunk.fate, HunkResult::Fails(_));
         let failing = self.hunks.iter().filter(is_failure);
         let others = self.hunks.iter().filter(|hunk| !is_failure(hunk));
         let mut told: Vec<_> = failing.chain(others).take(limit).collect();
@@ -152,11 +152,11 @@ impl Conflict {
     }
 }
 
-impl fmt::Display for Conflict {
+impl fmt::Display for HunkConflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         /// Hunks in a message; its details list all that fail.
         const TOLD_MAX: usize = 5;
-        let (told, left_out) = self.foremost(TOLD_MAX);
+        let (told, left_out) = self.hunks_to_report(TOLD_MAX);
         let mut separator = "";
         for hunk in &told {
             write!(f, "{separator}{hunk}")?;
@@ -166,7 +166,7 @@ impl fmt::Display for Conflict {
             return Ok(());
         }
         let failing = self.failures().count();
-        let told = told.iter().filter(|hunk| matches!(hunk.fate, Fate::Fails(_))).count();
+        let told = told.iter().filter(|hunk| matches!(hunk.fate, HunkResult::Fails(_))).count();
         match failing - told {
             0 => write!(f, "; the other {left_out} have their place"),
             more => write!(f, "; of the other {left_out} hunks {more} fail too"),
@@ -178,19 +178,19 @@ impl fmt::Display for HunkFate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "hunk {} (line {} of the patch) ", self.number, self.patch_line)?;
         match &self.fate {
-            Fate::Applies { line, tier: Tier::Exact } => write!(f, "would apply at line {line}"),
-            Fate::Applies { line, tier } => write!(f, "would apply at line {line} ({})", tier.name()),
-            Fate::AlreadyApplied { line } => write!(f, "is already applied at line {line}"),
-            Fate::Fails(failure) => write!(f, "{failure}"),
+            HunkResult::Applies { line, tier: LineMatch::Exact } => write!(f, "would apply at line {line}"),
+            HunkResult::Applies { line, tier } => write!(f, "would apply at line {line} ({})", tier.name()),
+            HunkResult::AlreadyApplied { line } => write!(f, "is already applied at line {line}"),
+            HunkResult::Fails(failure) => write!(f, "{failure}"),
         }
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for HunkFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(nearest) = &self.nearest else { return write!(f, "{}", self.reason) };
         let (equal, all) = nearest.equal;
-        if let (Reason::NotFound { stated: Some(line) }, true) = (&self.reason, equal == all) {
+        if let (HunkFault::NotFound { stated: Some(line) }, true) = (&self.reason, equal == all) {
             // This is strict, or the lines come after those of a later hunk.
             return write!(
                 f,
@@ -209,16 +209,16 @@ impl fmt::Display for Failure {
     }
 }
 
-impl From<Fault> for Reason {
-    fn from(fault: Fault) -> Self {
+impl From<TextFault> for HunkFault {
+    fn from(fault: TextFault) -> Self {
         match fault {
-            Fault::OutOfRange => Self::OutOfRange,
-            Fault::TooLarge { bytes, bytes_max } => Self::TooLarge { bytes, bytes_max },
+            TextFault::OutOfRange => Self::OutOfRange,
+            TextFault::TooLarge { bytes, bytes_max } => Self::TooLarge { bytes, bytes_max },
         }
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for HunkFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotFound { stated: Some(line) } => write!(f, "does not match at line {line} or elsewhere"),

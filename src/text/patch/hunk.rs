@@ -1,28 +1,28 @@
 //! Parts of unified diffs: file names, `@@` lines and hunks.
 
-use super::model::{Ending, Hunk, HunkLine, Kind, Line, Prefix};
-use super::source::{ParseError, Source, foreign, is_file_header, is_hunk_header, not_a_hunk_line};
+use super::model::{Ending, Hunk, HunkLine, LineKind, PathPrefix, TextLine};
+use super::source::{ParseError, PatchLines, foreign, is_file_header, is_hunk_header, not_a_hunk_line};
 use crate::text::checked::slice_or_empty;
 
 /// Number of old and of new lines of a hunk.
-type Counts = (usize, usize);
+type HunkCounts = (usize, usize);
 
 /// Content of a `@@` line.
 #[derive(Default)]
-struct Header {
+struct HunkHeader {
     /// First old line.
     old_start: Option<usize>,
     /// First new line.
     new_start: Option<usize>,
     /// Number of lines.
-    counts: Option<Counts>,
+    counts: Option<HunkCounts>,
 }
 
 /// Reads the hunk whose `@@` line has `index`, and returns it with the index after it.
 ///
 /// # Errors
 /// Fails at a line inside the hunk that is neither context, added nor removed.
-pub fn parse<'a>(source: &Source<'a>, index: usize) -> Result<(Hunk<'a>, usize), ParseError> {
+pub fn parse<'a>(source: &PatchLines<'a>, index: usize) -> Result<(Hunk<'a>, usize), ParseError> {
     let header = header(source.text(index).unwrap_or_default());
     let hunk = Hunk {
         patch_line: index + 1,
@@ -31,16 +31,16 @@ pub fn parse<'a>(source: &Source<'a>, index: usize) -> Result<(Hunk<'a>, usize),
         is_crlf: source.ends_in_crlf(index),
         ..Hunk::default()
     };
-    Body::new(source, index + 1, header.counts, source.ends_in_crlf(index)).read(hunk)
+    HunkBodyReader::new(source, index + 1, header.counts, source.ends_in_crlf(index)).read(hunk)
 }
 
 /// Reads a hunk that has no `@@` line at all.
 ///
 /// # Errors
 /// Fails as [`parse`] does.
-pub fn parse_headless<'a>(source: &Source<'a>, index: usize) -> Result<(Hunk<'a>, usize), ParseError> {
+pub fn parse_headless<'a>(source: &PatchLines<'a>, index: usize) -> Result<(Hunk<'a>, usize), ParseError> {
     let hunk = Hunk { patch_line: index + 1, ..Hunk::default() };
-    Body::new(source, index, None, false).read(hunk)
+    HunkBodyReader::new(source, index, None, false).read(hunk)
 }
 
 /// Returns the starts that a `@@` line of any format states.
@@ -50,20 +50,20 @@ pub fn starts(text: &[u8]) -> Option<(usize, usize)> {
 }
 
 /// Reads `@@ -a,b +c,d @@`; a missing or invalid number is left unstated.
-fn header(text: &[u8]) -> Header {
+fn header(text: &[u8]) -> HunkHeader {
     let text = text.strip_prefix(b"@@").unwrap_or(text);
     let mut words = text.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
     let old = words.next().and_then(|word| range(word.strip_prefix(b"-")?));
     let new = words.next().map(|word| word.strip_suffix(b"@@").unwrap_or(word));
     let new = new.and_then(|word| range(word.strip_prefix(b"+")?));
     match (old, new) {
-        (Some((old_start, old_count)), Some((new_start, new_count))) => Header {
+        (Some((old_start, old_count)), Some((new_start, new_count))) => HunkHeader {
             old_start: Some(old_start),
             new_start: Some(new_start),
             counts: Some((old_count, new_count)),
         },
-        (Some((old_start, _)), None) => Header { old_start: Some(old_start), ..Header::default() },
-        (None, _) => Header::default(),
+        (Some((old_start, _)), None) => HunkHeader { old_start: Some(old_start), ..HunkHeader::default() },
+        (None, _) => HunkHeader::default(),
     }
 }
 
@@ -84,15 +84,15 @@ fn number(digits: &[u8]) -> Option<usize> {
 }
 
 /// State of reading the body of a hunk.
-struct Body<'s, 'a> {
+struct HunkBodyReader<'s, 'a> {
     /// Text of the patch.
-    source: &'s Source<'a>,
+    source: &'s PatchLines<'a>,
     /// Index of the next line.
     next: usize,
     /// Counts in the header.
-    counts: Option<Counts>,
+    counts: Option<HunkCounts>,
     /// Counts so far.
-    seen: Counts,
+    seen: HunkCounts,
     /// True if the patch itself has CRLF line endings.
     crlf: bool,
     /// Empty lines, with their endings, that are context if the hunk continues.
@@ -105,9 +105,9 @@ struct Body<'s, 'a> {
     at_end: bool,
 }
 
-impl<'s, 'a> Body<'s, 'a> {
+impl<'s, 'a> HunkBodyReader<'s, 'a> {
     /// Creates a body that begins at the line with index `next`.
-    fn new(source: &'s Source<'a>, next: usize, counts: Option<Counts>, crlf: bool) -> Self {
+    fn new(source: &'s PatchLines<'a>, next: usize, counts: Option<HunkCounts>, crlf: bool) -> Self {
         Self {
             source,
             next,
@@ -141,7 +141,7 @@ impl<'s, 'a> Body<'s, 'a> {
 
     /// Reads one line; returns `false` if the hunk ended before it.
     fn take(&mut self, raw: &'a [u8]) -> Result<bool, ParseError> {
-        let text = Line::of(raw).text;
+        let text = TextLine::of(raw).text;
         if text.is_empty() {
             let goes_on = !self.is_satisfied();
             if goes_on {
@@ -151,9 +151,9 @@ impl<'s, 'a> Body<'s, 'a> {
         }
         let (kind, rest) = match raw.split_first() {
             Some((b'\\', _)) => return Ok(self.end_without_newline()),
-            Some((b' ', rest)) => (Kind::Context, rest),
-            Some((b'-', rest)) => (Kind::Removed, rest),
-            Some((b'+', rest)) => (Kind::Added, rest),
+            Some((b' ', rest)) => (LineKind::Context, rest),
+            Some((b'-', rest)) => (LineKind::Removed, rest),
+            Some((b'+', rest)) => (LineKind::Added, rest),
             Some(_) | None => return self.end_at(text),
         };
         if self.is_over(text) {
@@ -218,7 +218,7 @@ impl<'s, 'a> Body<'s, 'a> {
     /// Turns pending empty lines into context that lost its space.
     fn flush_blanks(&mut self) {
         for raw in std::mem::take(&mut self.blanks) {
-            self.push(Kind::Context, raw);
+            self.push(LineKind::Context, raw);
         }
     }
 
@@ -236,19 +236,19 @@ impl<'s, 'a> Body<'s, 'a> {
     }
 
     /// Adds a line, `raw` without its first letter.
-    fn push(&mut self, kind: Kind, raw: &'a [u8]) {
-        let text = Line::of(raw).text;
+    fn push(&mut self, kind: LineKind, raw: &'a [u8]) {
+        let text = TextLine::of(raw).text;
         // A patch that is cut in its last line still means a whole line.
         let ending = if raw.len() == text.len() + 2 { Ending::CrLf } else { Ending::Lf };
         self.lines.push(HunkLine { kind, text, ending });
         self.last = raw;
-        self.seen.0 += usize::from(kind != Kind::Added);
-        self.seen.1 += usize::from(kind != Kind::Removed);
+        self.seen.0 += usize::from(kind != LineKind::Added);
+        self.seen.1 += usize::from(kind != LineKind::Removed);
     }
 }
 
 /// A path in a `---` or `+++` line.
-pub struct Name {
+pub struct HeaderPath {
     /// The path; `None` for `/dev/null`.
     pub path: Option<Vec<u8>>,
     /// True if its time is the one that `diff -N` gives to a missing file.
@@ -258,7 +258,7 @@ pub struct Name {
 /// Reads the name in a `---` or `+++` line, up to a tab.
 ///
 /// Returns `None` if a quote is not closed, an escape is unknown, or the name is empty.
-pub fn file_name(text: &[u8]) -> Option<Name> {
+pub fn file_name(text: &[u8]) -> Option<HeaderPath> {
     let (path, rest) = if text.first() == Some(&b'"') {
         unquoted(text)?
     } else {
@@ -271,7 +271,8 @@ pub fn file_name(text: &[u8]) -> Option<Name> {
     // Subversion writes this for a missing file.
     let is_missing = is_epoch || stamp == b"(nonexistent)";
     let is_null = path == b"/dev/null";
-    (!path.is_empty()).then(|| Name { path: (!is_null).then_some(path), is_missing: is_null || is_missing })
+    (!path.is_empty())
+        .then(|| HeaderPath { path: (!is_null).then_some(path), is_missing: is_null || is_missing })
 }
 
 /// Returns the start of a date that only a blank separates from the name; git puts a tab after names with blanks.
@@ -326,7 +327,7 @@ pub fn git_names(text: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
 }
 
 /// Returns the prefix that the names of one file have.
-pub fn prefix_of(old: Option<&[u8]>, new: Option<&[u8]>) -> Prefix {
+pub fn prefix_of(old: Option<&[u8]>, new: Option<&[u8]>) -> PathPrefix {
     let first = |path: &[u8]| (path.get(1) == Some(&b'/')).then(|| path.first().copied()).flatten();
     let is_present = match (old, new) {
         (Some(old), Some(new)) => match (first(old), first(new)) {
@@ -337,14 +338,14 @@ pub fn prefix_of(old: Option<&[u8]>, new: Option<&[u8]>) -> Prefix {
             _ => {
                 let (within_old, within_new) = (after_slash(old), after_slash(new));
                 let is_one_file = within_old.is_some_and(|rest| !rest.is_empty()) && within_old == within_new;
-                return if old != new && is_one_file { Prefix::Folders } else { Prefix::Absent };
+                return if old != new && is_one_file { PathPrefix::Folders } else { PathPrefix::Absent };
             }
         },
         (Some(old), None) => first(old) == Some(b'a'),
         (None, Some(new)) => first(new) == Some(b'b'),
         (None, None) => false,
     };
-    if is_present { Prefix::Present } else { Prefix::Absent }
+    if is_present { PathPrefix::Present } else { PathPrefix::Absent }
 }
 
 /// Returns the text after the first slash.

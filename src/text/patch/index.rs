@@ -6,14 +6,14 @@ use std::cell::{Cell, OnceCell};
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::model::{Ending, Hunk, Kind, Line, lines};
+use super::model::{Ending, Hunk, LineKind, TextLine, lines};
 use crate::limits::{ANCHOR_STARTS_MAX, HUNK_COMPARISONS_MAX, REPORTED_PLACES_MAX};
 use crate::text::flexible::plain_typography;
-use crate::text::line_index::{LineIndex, Places};
+use crate::text::line_index::{LineIndex, SearchPlaces};
 
 /// Kind of comparison of a line of the file and one of the patch; line endings never count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Tier {
+pub enum LineMatch {
     /// Byte for byte.
     Exact,
     /// Ignores white space at the end.
@@ -24,7 +24,7 @@ pub enum Tier {
     Typography,
 }
 
-impl Tier {
+impl LineMatch {
     /// All kinds, the strictest first.
     pub const ALL: [Self; 4] = [Self::Exact, Self::TrailingSpace, Self::Space, Self::Typography];
 
@@ -57,9 +57,9 @@ const SCANS_MAX: usize = 8;
 const SCANNED_PER_LINE: usize = 4;
 
 /// Lines of a file, with the indices that were needed so far.
-pub struct Text<'f> {
+pub struct IndexedText<'f> {
     /// Lines of the file.
-    pub lines: Vec<Line<'f>>,
+    pub lines: Vec<TextLine<'f>>,
     /// Index for each kind of comparison.
     indices: [OnceCell<LineIndex<'f>>; 4],
     /// True if its lines have different endings; computed when first needed.
@@ -72,7 +72,7 @@ pub struct Text<'f> {
 
 /// Lines to find, and where they may be.
 #[derive(Clone)]
-pub struct LinesSought<'w> {
+pub struct LineQuery<'w> {
     /// Lines without endings.
     pub lines: Vec<&'w [u8]>,
     /// Index that the patch states for them.
@@ -85,7 +85,7 @@ pub struct LinesSought<'w> {
 
 /// Result of a search.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Search {
+pub enum LineSearch {
     /// Nowhere.
     Nowhere,
     /// At one place that decides.
@@ -94,9 +94,9 @@ pub enum Search {
     Several(Vec<usize>),
 }
 
-impl<'f> Text<'f> {
+impl<'f> IndexedText<'f> {
     /// Creates the text of `lines`.
-    pub fn new(lines: Vec<Line<'f>>) -> Self {
+    pub fn new(lines: Vec<TextLine<'f>>) -> Self {
         let is_mixed = OnceCell::new();
         let (budget, scans) = (Cell::new(HUNK_COMPARISONS_MAX), Cell::new(SCANS_MAX));
         Self { lines, indices: Default::default(), is_mixed, budget, scans }
@@ -113,59 +113,59 @@ impl<'f> Text<'f> {
     }
 
     /// Returns the index for `tier`, built when first needed.
-    pub fn index(&self, tier: Tier) -> &LineIndex<'f> {
+    pub fn index(&self, tier: LineMatch) -> &LineIndex<'f> {
         let [exact, trailing, space, typography] = &self.indices;
         let cell = match tier {
-            Tier::Exact => exact,
-            Tier::TrailingSpace => trailing,
-            Tier::Space => space,
-            Tier::Typography => typography,
+            LineMatch::Exact => exact,
+            LineMatch::TrailingSpace => trailing,
+            LineMatch::Space => space,
+            LineMatch::Typography => typography,
         };
         cell.get_or_init(|| LineIndex::new(self.lines.iter().map(|line| tier.key(line.text))))
     }
 
     /// Returns the numbers of some lines in the index for `tier`; `None` if one of them is nowhere in the file.
-    fn needle(&self, lines: &[&[u8]], tier: Tier) -> Option<Vec<u32>> {
+    fn needle(&self, lines: &[&[u8]], tier: LineMatch) -> Option<Vec<u32>> {
         self.index(tier).needle(lines.iter().map(|line| tier.key(line)))
     }
 
     /// Finds `wanted` under one kind of comparison: at the stated line, else at its only place.
-    pub fn find(&self, wanted: &LinesSought<'_>, tier: Tier) -> Search {
-        if tier != Tier::Exact && wanted.lines.iter().all(|line| line.trim_ascii().is_empty()) {
-            return Search::Nowhere;
+    pub fn find(&self, wanted: &LineQuery<'_>, tier: LineMatch) -> LineSearch {
+        if tier != LineMatch::Exact && wanted.lines.iter().all(|line| line.trim_ascii().is_empty()) {
+            return LineSearch::Nowhere;
         }
-        let Some(needle) = self.needle(&wanted.lines, tier) else { return Search::Nowhere };
+        let Some(needle) = self.needle(&wanted.lines, tier) else { return LineSearch::Nowhere };
         if wanted.at_end {
             return match self.lines.len().checked_sub(needle.len()) {
-                Some(at) if self.index(tier).stands_at(&needle, at) => Search::At(at),
-                _ => Search::Nowhere,
+                Some(at) if self.index(tier).stands_at(&needle, at) => LineSearch::At(at),
+                _ => LineSearch::Nowhere,
             };
         }
         if let Some(at) = wanted.expected.filter(|at| self.index(tier).stands_at(&needle, *at)) {
-            return Search::At(at);
+            return LineSearch::At(at);
         }
         for windows in &wanted.windows {
             let places = self.places(&needle, windows, tier);
             match places.starts.as_slice() {
                 [] if !places.is_cut => {}
-                [only] if !places.is_cut => return Search::At(*only),
-                several => return Search::Several(several.to_vec()),
+                [only] if !places.is_cut => return LineSearch::At(*only),
+                several => return LineSearch::Several(several.to_vec()),
             }
         }
-        Search::Nowhere
+        LineSearch::Nowhere
     }
 
     /// Returns true if `lines` match at index `at` and, with `at_end`, end the file.
-    pub fn stands_at(&self, lines: &[&[u8]], at: usize, at_end: bool, tier: Tier) -> bool {
+    pub fn stands_at(&self, lines: &[&[u8]], at: usize, at_end: bool, tier: LineMatch) -> bool {
         let there = at.checked_add(lines.len()).and_then(|end| self.lines.get(at..end));
-        let is_same = |(there, line): (&Line<'_>, &&[u8])| tier.key(there.text) == tier.key(line);
+        let is_same = |(there, line): (&TextLine<'_>, &&[u8])| tier.key(there.text) == tier.key(line);
         there.is_some_and(|there| there.iter().zip(lines).all(is_same))
             && (!at_end || at + lines.len() == self.lines.len())
     }
 
     /// Returns true if `lines` match in exactly one place of the whole file.
-    pub fn is_unique(&self, lines: &[&[u8]], tier: Tier) -> bool {
-        if tier == Tier::Exact
+    pub fn is_unique(&self, lines: &[&[u8]], tier: LineMatch) -> bool {
+        if tier == LineMatch::Exact
             && let Some(is_unique) = self.is_unique_by_scan(lines)
         {
             return is_unique;
@@ -198,8 +198,8 @@ impl<'f> Text<'f> {
     }
 
     /// Returns the places in any of `windows`, each once.
-    fn places(&self, needle: &[u32], windows: &[Range<usize>], tier: Tier) -> Places {
-        let mut all = Places::default();
+    fn places(&self, needle: &[u32], windows: &[Range<usize>], tier: LineMatch) -> SearchPlaces {
+        let mut all = SearchPlaces::default();
         let mut budget = self.budget.get();
         for window in windows {
             let found = self.index(tier).places(needle, window, REPORTED_PLACES_MAX, &mut budget);
@@ -215,19 +215,20 @@ impl<'f> Text<'f> {
 
 /// Returns true if hunks that each see the result of the one before change the same lines when all are placed in `file`:
 /// none touches the old lines of another, and each has an old line that is once in the file and that none adds.
-pub fn cannot_meet(hunks: &[Hunk<'_>], file: &[u8]) -> bool {
-    let text = Text::new(lines(file));
+pub fn change_same_lines(hunks: &[Hunk<'_>], file: &[u8]) -> bool {
+    let text = IndexedText::new(lines(file));
     let all = hunks.iter().flat_map(|hunk| &hunk.lines);
-    let added: HashSet<&[u8]> = all.filter(|line| line.kind == Kind::Added).map(|line| line.text).collect();
+    let added: HashSet<&[u8]> =
+        all.filter(|line| line.kind == LineKind::Added).map(|line| line.text).collect();
     let place = |hunk: &Hunk<'_>| {
         let old: Vec<&[u8]> = hunk.old().map(|line| line.text).collect();
         let start = old.iter().enumerate().find_map(|(index, line)| {
-            match text.index(Tier::Exact).positions(line) {
+            match text.index(LineMatch::Exact).positions(line) {
                 [only] if !added.contains(line) => only.checked_sub(index),
                 _ => None,
             }
         })?;
-        text.stands_at(&old, start, false, Tier::Exact).then_some(start..start + old.len())
+        text.stands_at(&old, start, false, LineMatch::Exact).then_some(start..start + old.len())
     };
     let Some(mut places) = hunks.iter().map(place).collect::<Option<Vec<_>>>() else { return false };
     places.sort_unstable_by_key(|place| place.start);
@@ -239,7 +240,7 @@ pub fn cannot_meet(hunks: &[Hunk<'_>], file: &[u8]) -> bool {
 /// # Errors
 /// Returns the anchor that is nowhere.
 pub fn windows<'a>(
-    text: &Text<'_>,
+    text: &IndexedText<'_>,
     anchors: &[&'a [u8]],
     after: usize,
 ) -> Result<Vec<Vec<Range<usize>>>, &'a [u8]> {
@@ -265,7 +266,7 @@ pub fn windows<'a>(
 }
 
 /// Follows the inner anchors from the line after `start`, each to its first place.
-fn innermost<'a>(text: &Text<'_>, anchors: &[&'a [u8]], start: usize) -> Result<usize, &'a [u8]> {
+fn innermost<'a>(text: &IndexedText<'_>, anchors: &[&'a [u8]], start: usize) -> Result<usize, &'a [u8]> {
     anchors
         .iter()
         .try_fold(start, |start, anchor| matching(text, anchor, start + 1).first().copied().ok_or(*anchor))
@@ -273,8 +274,8 @@ fn innermost<'a>(text: &Text<'_>, anchors: &[&'a [u8]], start: usize) -> Result<
 
 /// Returns the lines from `from` on that an anchor names: equal ones, ignoring space and typography, else those that
 /// contain it.
-fn matching(text: &Text<'_>, anchor: &[u8], from: usize) -> Vec<usize> {
-    for tier in Tier::ALL {
+fn matching(text: &IndexedText<'_>, anchor: &[u8], from: usize) -> Vec<usize> {
+    for tier in LineMatch::ALL {
         let places = text.index(tier).positions(&tier.key(anchor)).iter().copied();
         let places: Vec<_> = places.filter(|at| *at >= from).take(ANCHOR_STARTS_MAX).collect();
         if !places.is_empty() {
@@ -282,15 +283,15 @@ fn matching(text: &Text<'_>, anchor: &[u8], from: usize) -> Vec<usize> {
         }
     }
     let part = anchor.trim_ascii();
-    let contains = |line: &Line<'_>| memchr::memmem::find(line.text, part).is_some();
+    let contains = |line: &TextLine<'_>| memchr::memmem::find(line.text, part).is_some();
     let lines = text.lines.iter().enumerate().skip(from);
     lines.filter(|(_, line)| contains(line)).map(|(at, _)| at).take(ANCHOR_STARTS_MAX).collect()
 }
 
 /// Returns the end of the block that the line at `start` opens, by indentation; closing brackets belong to it.
-fn scope_end(lines: &[Line<'_>], start: usize) -> usize {
+fn scope_end(lines: &[TextLine<'_>], start: usize) -> usize {
     let depth = lines.get(start).map_or(0, |line| indentation(line.text));
-    let is_outside = |line: &Line<'_>| {
+    let is_outside = |line: &TextLine<'_>| {
         let text = line.text.trim_ascii();
         let is_bracket = matches!(text.first(), None | Some(b'{' | b'}' | b'(' | b')' | b'[' | b']'));
         !is_bracket && indentation(line.text) <= depth
@@ -311,13 +312,14 @@ mod tests {
 
     #[test]
     fn match_tiers_ignore_more_and_more_whitespace() {
-        let same = |tier: Tier, one: &str, two: &str| tier.key(one.as_bytes()) == tier.key(two.as_bytes());
-        assert!(!same(Tier::Exact, "a ", "a"));
-        assert!(same(Tier::TrailingSpace, "a \t", "a"));
-        assert!(!same(Tier::TrailingSpace, " a", "a"));
-        assert!(same(Tier::Space, "\ta ", "a"));
-        assert!(same(Tier::Typography, "\u{201c}a\u{201d}\u{a0}\u{2014} b\u{2019}s", " \"a\" - b's"));
-        assert_eq!(&*Tier::Typography.key(b"\xff\xe2\x80\x94"), b"\xff-");
+        let same =
+            |tier: LineMatch, one: &str, two: &str| tier.key(one.as_bytes()) == tier.key(two.as_bytes());
+        assert!(!same(LineMatch::Exact, "a ", "a"));
+        assert!(same(LineMatch::TrailingSpace, "a \t", "a"));
+        assert!(!same(LineMatch::TrailingSpace, " a", "a"));
+        assert!(same(LineMatch::Space, "\ta ", "a"));
+        assert!(same(LineMatch::Typography, "\u{201c}a\u{201d}\u{a0}\u{2014} b\u{2019}s", " \"a\" - b's"));
+        assert_eq!(&*LineMatch::Typography.key(b"\xff\xe2\x80\x94"), b"\xff-");
     }
 
     #[test]
@@ -330,12 +332,12 @@ mod tests {
             let file: String = (0..random(12)).map(|_| format!("{}\n", random(kinds))).collect();
             let sought: Vec<String> = (0..random(4)).map(|_| random(kinds).to_string()).collect();
             let sought: Vec<&[u8]> = sought.iter().map(String::as_bytes).collect();
-            let text = Text::new(lines(file.as_bytes()));
+            let text = IndexedText::new(lines(file.as_bytes()));
             let by_scan = text.is_unique_by_scan(&sought);
-            let needle = text.needle(&sought, Tier::Exact);
+            let needle = text.needle(&sought, LineMatch::Exact);
             let by_index = needle.is_some_and(|needle| {
                 let all = 0..text.lines.len();
-                text.index(Tier::Exact).places(&needle, &all, 2, &mut 1000).starts.len() == 1
+                text.index(LineMatch::Exact).places(&needle, &all, 2, &mut 1000).starts.len() == 1
             });
             scanned += usize::from(by_scan.is_some());
             assert_eq!(by_scan.unwrap_or(by_index), by_index, "{file:?} {sought:?}");
@@ -343,7 +345,7 @@ mod tests {
                 let there = text.lines.get(at..at + sought.len());
                 let stands = there.is_some_and(|there| there.iter().map(|line| line.text).eq(sought.clone()));
                 assert_eq!(
-                    text.stands_at(&sought, at, false, Tier::Exact),
+                    text.stands_at(&sought, at, false, LineMatch::Exact),
                     stands,
                     "{file:?} {sought:?} {at}"
                 );
@@ -355,22 +357,22 @@ mod tests {
     #[test]
     fn slow_line_scan_falls_back_to_the_index() {
         let file = "a\n".repeat(100);
-        let text = Text::new(lines(file.as_bytes()));
+        let text = IndexedText::new(lines(file.as_bytes()));
         let sought: Vec<&[u8]> = [&[b"a".as_slice(); 40][..], &[b"b"]].concat();
         assert_eq!(text.is_unique_by_scan(&sought), None);
-        assert!(!text.is_unique(&sought, Tier::Exact));
+        assert!(!text.is_unique(&sought, LineMatch::Exact));
         let unique: Vec<&[u8]> = vec![b"a"; 100];
-        let text = Text::new(lines(file.as_bytes()));
-        assert!(text.is_unique(&unique, Tier::Exact));
+        let text = IndexedText::new(lines(file.as_bytes()));
+        assert!(text.is_unique(&unique, LineMatch::Exact));
         for _ in 0..=SCANS_MAX {
-            assert!(!text.is_unique(&[b"a"], Tier::Exact));
+            assert!(!text.is_unique(&[b"a"], LineMatch::Exact));
         }
         assert_eq!(text.is_unique_by_scan(&[b"a"]), None);
     }
 
     #[test]
     fn anchor_limits_the_hunk_to_its_block() {
-        let text = Text::new(lines(
+        let text = IndexedText::new(lines(
             b"class A:\n  def f():\n    x\n  def g():\n    x\nclass B:\n  def f():\n    x\n",
         ));
         let starts = |anchors: &[&'static [u8]]| -> Vec<Vec<(usize, usize)>> {

@@ -43,24 +43,25 @@ mod source;
 mod tree;
 mod unified;
 
-use source::{Source, begins, foreign, is_hunk_header};
+use source::{PatchLines, begins, foreign, is_hunk_header};
 
-pub use apply::{Applied, HunkReport, apply};
-pub use binary::{BINARY_BYTES_MAX, Binary, BinaryApplied, BinaryData, deflate, inflate};
-pub use blocks::{Block, TextOf, search_replace_blocks};
+pub use apply::{HunkReport, PatchResult, apply};
+pub use binary::{BINARY_BYTES_MAX, BinaryChange, BinaryData, BinaryResult, deflate, inflate};
+pub use blocks::{ReadText, SearchBlock, search_replace_blocks};
 pub use by_line::overlap;
-pub use conflict::{Conflict, Failure, Fate, HunkFate, Nearest, Reason, visible};
-pub use index::Tier;
+pub use conflict::{HunkConflict, HunkFailure, HunkFate, HunkFault, HunkResult, NearestPlace, visible};
+pub use index::LineMatch;
 pub use model::{
-    Body, EditPlace, Ending, FileEdits, FilePatch, Format, Hunk, HunkLine, Kind, Line, LineEdit, NewText,
-    Operation, Patch, Paths, Prefix, Splice, Strip, is_symlink, lines,
+    EditPlace, Ending, FileEdits, FileOp, FilePatch, Format, Hunk, HunkLine, LineEdit, LineKind, NewText,
+    Patch, PatchBody, PatchPaths, PathPrefix, Splice, Strip, TextLine, is_symlink, lines,
 };
 pub use place::PatchOptions;
 pub use plan::{
-    Action, Before, FileOutcome, Form, Look, PlanError, PlanOptions, Reader, Refusal, RefusalReason,
+    FileAction, FileForm, FileOutcome, OriginalFile, PatchRefusal, PlanError, PlanOptions, ReadOriginal,
+    RefusalReason, SymlinkMode,
 };
 pub use source::ParseError;
-pub use tree::{Whole, compose};
+pub use tree::{WholeFiles, compose};
 
 /// Reads a patch in any of the formats, alone, inside a Markdown fence or after prose.
 ///
@@ -78,9 +79,9 @@ pub fn parse(text: &[u8]) -> Result<Patch<'_>, ParseError> {
 pub fn parse_within<'a>(
     text: &'a [u8],
     binary_bytes_max: usize,
-    text_of: TextOf<'_>,
+    text_of: ReadText<'_>,
 ) -> Result<Patch<'a>, ParseError> {
-    let source = Source::new(text);
+    let source = PatchLines::new(text);
     let patch = match format_of(&source)? {
         Format::Codex => Patch { files: codex::parse(&source)?, ..Patch::of(Format::Codex) },
         Format::SearchReplace => {
@@ -96,7 +97,7 @@ pub fn parse_within<'a>(
 }
 
 /// Returns the format of the first line that any format knows.
-fn format_of(source: &Source<'_>) -> Result<Format, ParseError> {
+fn format_of(source: &PatchLines<'_>) -> Result<Format, ParseError> {
     for index in 0..source.len() {
         let text = source.text(index).unwrap_or_default();
         if let Some(format) = begins(source, index) {
@@ -113,7 +114,7 @@ fn format_of(source: &Source<'_>) -> Result<Format, ParseError> {
 }
 
 /// Returns the error message for a text without a known format.
-fn unreadable(source: &Source<'_>) -> String {
+fn unreadable(source: &PatchLines<'_>) -> String {
     let any = |is: fn(&[u8]) -> bool| (0..source.len()).any(|index| source.text(index).is_some_and(is));
     let wanted =
         "expected a unified diff, a `*** Begin Patch` envelope, `<<<<<<< SEARCH` blocks or `[PATH]` sections";

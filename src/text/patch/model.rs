@@ -1,6 +1,6 @@
 //! Model of a patch in any format: files, hunks, lines and their endings.
 
-use super::binary::Binary;
+use super::binary::BinaryChange;
 use crate::sha256::DigestStart;
 use crate::text::lines::{LineSpan, at_line_feeds};
 
@@ -102,7 +102,7 @@ pub const fn is_symlink(mode: u32) -> bool {
 
 /// Effect on the file as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
+pub enum FileOp {
     /// The file is created.
     Create,
     /// Its content or mode changes.
@@ -121,7 +121,7 @@ pub struct FilePatch<'a> {
     /// Line of the patch text where it begins, from 1.
     pub patch_line: usize,
     /// Effect on the file as a whole.
-    pub operation: Operation,
+    pub operation: FileOp,
     /// Path before, as written; absent for a creation or if the patch names none.
     pub old_path: Option<Vec<u8>>,
     /// Path after, as written; absent for a deletion or if the patch names none.
@@ -129,7 +129,7 @@ pub struct FilePatch<'a> {
     /// Other name that a plain diff gives the file, such as `f.orig` for `f`.
     pub other_name: Option<Vec<u8>>,
     /// Prefix of the paths.
-    pub prefix: Prefix,
+    pub prefix: PathPrefix,
     /// Mode before, if stated, as git writes it (`0o100644`, `0o120000` for a symlink).
     pub old_mode: Option<u32>,
     /// Mode after, if stated.
@@ -139,12 +139,12 @@ pub struct FilePatch<'a> {
     /// Number of its commit, in a series of several.
     pub commit: usize,
     /// Change of the content.
-    pub body: Body<'a>,
+    pub body: PatchBody<'a>,
 }
 
 /// The paths of a file without their prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Paths {
+pub struct PatchPaths {
     /// Path before the patch; absent if it names none.
     pub old: Option<Vec<u8>>,
     /// Path after the patch; absent if it names none.
@@ -153,20 +153,20 @@ pub struct Paths {
 
 /// Change of the content of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Body<'a> {
+pub enum PatchBody<'a> {
     /// Line by line; without a hunk, the content stays.
     Hunks(Vec<Hunk<'a>>),
     /// Line by line at known places; none until the caller has found them.
     Splices(Vec<Splice<'a>>),
     /// A binary patch of git.
-    Binary(Binary),
+    Binary(BinaryChange),
     /// The patch does not show the content: a deletion in a Codex envelope.
     Unseen,
 }
 
 /// Prefix of the paths of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Prefix {
+pub enum PathPrefix {
     /// None, in a unified diff.
     Absent,
     /// Paths of a plain diff that differ only in their first folder, as `diff -r old new` writes them; only the tree
@@ -192,7 +192,7 @@ pub enum Strip {
 
 /// Kind of a hunk line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum LineKind {
     /// It stays.
     Context,
     /// It is removed.
@@ -205,7 +205,7 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HunkLine<'a> {
     /// Kind of the line.
-    pub kind: Kind,
+    pub kind: LineKind,
     /// Line without its ending.
     pub text: &'a [u8],
     /// Ending in the patch; [`Ending::None`] after `\ No newline at end of file`.
@@ -238,18 +238,18 @@ pub struct Hunk<'a> {
 impl<'a> Hunk<'a> {
     /// Returns the lines that it expects.
     pub fn old(&self) -> impl DoubleEndedIterator<Item = &HunkLine<'a>> + Clone {
-        self.lines.iter().filter(|line| line.kind != Kind::Added)
+        self.lines.iter().filter(|line| line.kind != LineKind::Added)
     }
 
     /// Returns the lines that it leaves.
     pub fn new_side(&self) -> impl DoubleEndedIterator<Item = &HunkLine<'a>> + Clone {
-        self.lines.iter().filter(|line| line.kind != Kind::Removed)
+        self.lines.iter().filter(|line| line.kind != LineKind::Removed)
     }
 
     /// Returns the index of its first old line according to the stated line number.
     ///
     /// Without old lines, the number names the line before, as in `diff -U0`.
-    pub fn old_index(&self) -> Option<usize> {
+    pub fn first_old_index(&self) -> Option<usize> {
         let start = self.old_start?;
         Some(if self.old().next().is_some() { start.saturating_sub(1) } else { start })
     }
@@ -269,9 +269,9 @@ impl<'a> Hunk<'a> {
     pub fn reversed(&self) -> Self {
         let turn = |line: &HunkLine<'a>| HunkLine {
             kind: match line.kind {
-                Kind::Context => Kind::Context,
-                Kind::Removed => Kind::Added,
-                Kind::Added => Kind::Removed,
+                LineKind::Context => LineKind::Context,
+                LineKind::Removed => LineKind::Added,
+                LineKind::Added => LineKind::Removed,
             },
             ..*line
         };
@@ -290,43 +290,46 @@ impl FilePatch<'_> {
     pub fn at(index: usize) -> Self {
         Self {
             patch_line: index + 1,
-            operation: Operation::Modify,
+            operation: FileOp::Modify,
             old_path: None,
             new_path: None,
             other_name: None,
-            prefix: Prefix::Absent,
+            prefix: PathPrefix::Absent,
             old_mode: None,
             new_mode: None,
             has_lines: (false, false),
             commit: 0,
-            body: Body::Hunks(Vec::new()),
+            body: PatchBody::Hunks(Vec::new()),
         }
     }
 
     /// Returns the old and the new path without the part that `strip` removes.
     ///
     /// Returns `None` if a path has fewer components than that.
-    pub fn paths(&self, strip: Strip) -> Option<Paths> {
+    pub fn paths(&self, strip: Strip) -> Option<PatchPaths> {
         let shortened = |path: &[u8]| match (strip, self.prefix) {
-            (_, Prefix::Unknown) | (Strip::Auto, Prefix::Absent | Prefix::Folders | Prefix::Dropped) => {
+            (_, PathPrefix::Unknown)
+            | (Strip::Auto, PathPrefix::Absent | PathPrefix::Folders | PathPrefix::Dropped) => {
                 without_components(path, 0)
             }
-            (Strip::Auto, Prefix::Present) => without_prefix(path),
-            (Strip::Components(count), Prefix::Dropped) => without_components(path, count.saturating_sub(1)),
+            (Strip::Auto, PathPrefix::Present) => without_prefix(path),
+            (Strip::Components(count), PathPrefix::Dropped) => {
+                without_components(path, count.saturating_sub(1))
+            }
             (Strip::Components(count), _) => without_components(path, count),
         };
         let short = |path: &Option<Vec<u8>>| match path {
             None => Some(None),
             Some(path) => shortened(path).map(Some),
         };
-        Some(Paths { old: short(&self.old_path)?, new: short(&self.new_path)? })
+        Some(PatchPaths { old: short(&self.old_path)?, new: short(&self.new_path)? })
     }
 
     /// Returns the hunks; empty if the change does not go by lines.
     pub fn hunks(&self) -> &[Hunk<'_>] {
         match &self.body {
-            Body::Hunks(hunks) => hunks,
-            Body::Splices(_) | Body::Binary(_) | Body::Unseen => &[],
+            PatchBody::Hunks(hunks) => hunks,
+            PatchBody::Splices(_) | PatchBody::Binary(_) | PatchBody::Unseen => &[],
         }
     }
 
@@ -337,23 +340,23 @@ impl FilePatch<'_> {
 
     /// Returns true if it leaves the content as it is.
     pub fn keeps_content(&self) -> bool {
-        matches!(&self.body, Body::Hunks(hunks) if hunks.is_empty())
-            || matches!(&self.body, Body::Splices(splices) if splices.is_empty())
+        matches!(&self.body, PatchBody::Hunks(hunks) if hunks.is_empty())
+            || matches!(&self.body, PatchBody::Splices(splices) if splices.is_empty())
     }
 
     /// Returns the patch that undoes it; `None` for a copy, or if the patch does not have the old content.
     pub fn reversed(&self) -> Option<Self> {
         let body = match &self.body {
-            Body::Hunks(hunks) => Body::Hunks(hunks.iter().map(Hunk::reversed).collect()),
-            Body::Binary(binary) => Body::Binary(binary.reversed()?),
-            Body::Splices(_) | Body::Unseen => return None,
+            PatchBody::Hunks(hunks) => PatchBody::Hunks(hunks.iter().map(Hunk::reversed).collect()),
+            PatchBody::Binary(binary) => PatchBody::Binary(binary.reversed()?),
+            PatchBody::Splices(_) | PatchBody::Unseen => return None,
         };
         let operation = match self.operation {
-            Operation::Create => Operation::Delete,
-            Operation::Delete => Operation::Create,
-            Operation::Modify => Operation::Modify,
-            Operation::Rename => Operation::Rename,
-            Operation::Copy => return None,
+            FileOp::Create => FileOp::Delete,
+            FileOp::Delete => FileOp::Create,
+            FileOp::Modify => FileOp::Modify,
+            FileOp::Rename => FileOp::Rename,
+            FileOp::Copy => return None,
         };
         Some(Self {
             operation,
@@ -421,14 +424,14 @@ impl Ending {
 
 /// One line of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Line<'a> {
+pub struct TextLine<'a> {
     /// Line without its ending.
     pub text: &'a [u8],
     /// Ending of the line.
     pub ending: Ending,
 }
 
-impl<'a> Line<'a> {
+impl<'a> TextLine<'a> {
     /// Splits `raw` into a line and its ending.
     pub fn of(raw: &'a [u8]) -> Self {
         match raw.strip_suffix(b"\n") {
@@ -444,20 +447,20 @@ impl<'a> Line<'a> {
 /// Splits `bytes` at line feeds; a carriage return before one belongs to the ending.
 ///
 /// An empty text has no lines; a last line without an ending counts.
-pub fn lines(bytes: &[u8]) -> Vec<Line<'_>> {
+pub fn lines(bytes: &[u8]) -> Vec<TextLine<'_>> {
     // Counting the lines is faster than letting the list grow.
     let mut lines = Vec::with_capacity(memchr::memchr_iter(b'\n', bytes).count() + 1);
-    lines.extend(at_line_feeds(bytes).map(Line::of));
+    lines.extend(at_line_feeds(bytes).map(TextLine::of));
     lines
 }
 
 /// Splits `bytes` at carriage returns, for files of old Macs.
-pub fn lines_at_carriage_returns(bytes: &[u8]) -> Vec<Line<'_>> {
+pub fn lines_at_carriage_returns(bytes: &[u8]) -> Vec<TextLine<'_>> {
     bytes
         .split_inclusive(|byte| *byte == b'\r')
         .map(|raw| match raw.strip_suffix(b"\r") {
-            None => Line { text: raw, ending: Ending::None },
-            Some(text) => Line { text, ending: Ending::Cr },
+            None => TextLine { text: raw, ending: Ending::None },
+            Some(text) => TextLine { text, ending: Ending::Cr },
         })
         .collect()
 }
@@ -472,37 +475,37 @@ impl Patch<'_> {
     ///
     /// `--- f.orig` and `+++ f` name the one that exists, the new one first. `--- old/f` and `+++ new/f` name the file
     /// `f` if neither exists.
-    pub fn settle(&mut self, stands: &dyn Fn(&[u8]) -> bool) {
+    pub fn resolve_names(&mut self, stands: &dyn Fn(&[u8]) -> bool) {
         for file in &mut self.files {
-            file.settle(stands);
+            file.resolve_names(stands);
         }
     }
 }
 
 impl FilePatch<'_> {
     /// Resolves the names of one file.
-    fn settle(&mut self, stands: &dyn Fn(&[u8]) -> bool) {
-        if self.other_name.is_none() && self.prefix != Prefix::Folders {
+    fn resolve_names(&mut self, stands: &dyn Fn(&[u8]) -> bool) {
+        if self.other_name.is_none() && self.prefix != PathPrefix::Folders {
             return;
         }
         let written = self.new_path.as_ref().or(self.old_path.as_ref());
         let Some(name) = written.filter(|name| !stands(name)) else { return };
         if let Some(other) = self.other_name.take_if(|other| stands(other)) {
             (self.old_path, self.new_path) = (Some(other.clone()), Some(other));
-        } else if self.prefix == Prefix::Folders && is_prefixed(self.operation, name, stands) {
-            self.prefix = Prefix::Present;
+        } else if self.prefix == PathPrefix::Folders && is_prefixed(self.operation, name, stands) {
+            self.prefix = PathPrefix::Present;
         }
     }
 }
 
 /// Returns true if the first folder of `name`, which does not exist, is a prefix.
-fn is_prefixed(operation: Operation, name: &[u8], stands: &dyn Fn(&[u8]) -> bool) -> bool {
+fn is_prefixed(operation: FileOp, name: &[u8], stands: &dyn Fn(&[u8]) -> bool) -> bool {
     let Some(slash) = name.iter().position(|byte| *byte == b'/') else { return false };
     let (folder, rest) = name.split_at_checked(slash).unwrap_or_default();
     match operation {
         // For a created or deleted file, the folder decides.
-        Operation::Create | Operation::Delete => !stands(folder) || rest.get(1..).is_some_and(stands),
-        Operation::Modify | Operation::Rename | Operation::Copy => rest.get(1..).is_some_and(stands),
+        FileOp::Create | FileOp::Delete => !stands(folder) || rest.get(1..).is_some_and(stands),
+        FileOp::Modify | FileOp::Rename | FileOp::Copy => rest.get(1..).is_some_and(stands),
     }
 }
 

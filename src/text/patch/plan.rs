@@ -8,22 +8,22 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::apply::HunkReport;
-use super::conflict::{Conflict, Reason};
-use super::model::{Body, FilePatch, Operation, Strip, is_symlink};
+use super::conflict::{HunkConflict, HunkFault};
+use super::model::{FileOp, FilePatch, PatchBody, Strip, is_symlink};
 use super::place::PatchOptions;
 use crate::buffer::Buffer;
 use crate::text::replaced_lines::ReplacedLines;
 
 /// A file as it was before the patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Before {
+pub struct OriginalFile {
     /// Bytes of the file; its decoded text if it is read as text and not UTF-8, the target of a symlink.
     pub bytes: Arc<Buffer>,
     /// Mode, of which only the execute bits and the type bits of a symlink matter.
     pub mode: Option<u32>,
 }
 
-impl Before {
+impl OriginalFile {
     /// Returns true if it is a symlink itself.
     pub fn is_symlink(&self) -> bool {
         self.mode.is_some_and(is_symlink)
@@ -32,7 +32,7 @@ impl Before {
 
 /// How a symlink is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
+pub enum SymlinkMode {
     /// The file that it points to.
     Through,
     /// The symlink itself, as the patch changes, moves or deletes it.
@@ -41,7 +41,7 @@ pub enum Look {
 
 /// Form in which a file is read and written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum FileForm {
     /// Its text, decoded unless it is UTF-8.
     Text,
     /// Its bytes, as a binary patch has them.
@@ -64,7 +64,7 @@ pub struct PlanOptions {
 /// Effect on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Action {
+pub enum FileAction {
     /// The file is created; [`FileOutcome::from`] names the source of a copy.
     Create,
     /// Its content or mode changes.
@@ -84,11 +84,11 @@ pub struct FileOutcome {
     /// Path without prefix and `.` components.
     pub path: Vec<u8>,
     /// Effect on the path.
-    pub action: Action,
+    pub action: FileAction,
     /// Source of a renamed or copied file.
     pub from: Option<Vec<u8>>,
     /// File at `path` before the patch; at `from` for a rename.
-    pub before: Option<Before>,
+    pub before: Option<OriginalFile>,
     /// Bytes after the patch; `None` if the file is deleted.
     pub after: Option<Vec<u8>>,
     /// True if these are the bytes of the file, whatever its encoding.
@@ -118,7 +118,7 @@ pub enum PlanError<E> {
     /// The patch cannot be applied.
     Refused {
         /// All reasons.
-        refusals: Vec<Refusal>,
+        refusals: Vec<PatchRefusal>,
         /// Outcomes of the changes that are possible.
         outcomes: Vec<FileOutcome>,
     },
@@ -126,7 +126,7 @@ pub enum PlanError<E> {
 
 /// A change that cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct PatchRefusal {
     /// Path of the change; empty if the patch names none.
     pub path: Vec<u8>,
     /// Line of the patch text where the change of this file begins, from 1.
@@ -143,7 +143,7 @@ pub enum RefusalReason {
     /// There is no file to change.
     NotFound,
     /// The change does not fit the file.
-    Conflict(Conflict),
+    Conflict(HunkConflict),
     /// Neither the patch nor the caller names a file.
     NoPath,
     /// A path has fewer components than are to be stripped.
@@ -158,7 +158,8 @@ pub enum RefusalReason {
 }
 
 /// Function that returns the file at a path before the patch, `None` if it is missing.
-pub type Reader<'r, E> = dyn FnMut(&[u8], Look, Form) -> Result<Option<Before>, E> + 'r;
+pub type ReadOriginal<'r, E> =
+    dyn FnMut(&[u8], SymlinkMode, FileForm) -> Result<Option<OriginalFile>, E> + 'r;
 
 /// Change of one file with its final paths.
 pub(super) struct PatchStep<'p, 'a> {
@@ -172,30 +173,30 @@ pub(super) struct PatchStep<'p, 'a> {
 
 impl PatchStep<'_, '_> {
     /// Returns the paths at which a symlink itself is read.
-    pub(super) fn looked_at_themselves(&self) -> impl Iterator<Item = &Vec<u8>> {
-        let is_whole = matches!(self.file.operation, Operation::Delete | Operation::Rename | Operation::Copy);
+    pub(super) fn symlink_paths(&self) -> impl Iterator<Item = &Vec<u8>> {
+        let is_whole = matches!(self.file.operation, FileOp::Delete | FileOp::Rename | FileOp::Copy);
         let is_wanted = is_whole || self.file.speaks_of_symlink();
         [&self.old, &self.new].into_iter().flatten().filter(move |_| is_wanted)
     }
 
     /// Returns the paths whose files a binary patch changes.
     pub(super) fn binary_paths(&self) -> impl Iterator<Item = &Vec<u8>> {
-        let is_binary = matches!(self.file.body, Body::Binary(_));
+        let is_binary = matches!(self.file.body, PatchBody::Binary(_));
         [&self.old, &self.new].into_iter().flatten().filter(move |_| is_binary)
     }
 
     /// Returns true if `path` is one of its paths.
-    pub(super) fn touches(&self, path: &[u8]) -> bool {
+    pub(super) fn has_path(&self, path: &[u8]) -> bool {
         self.old.as_deref() == Some(path) || self.new.as_deref() == Some(path)
     }
 
     /// Returns the refusal of this step.
-    pub(super) fn refusal(&self, reason: RefusalReason) -> Refusal {
+    pub(super) fn refusal(&self, reason: RefusalReason) -> PatchRefusal {
         let (old, new) = (self.old.as_ref(), self.new.as_ref());
         // For a rename, the missing file is its source.
         let path = if reason == RefusalReason::NotFound { old.or(new) } else { new.or(old) };
         let path = path.cloned().unwrap_or_default();
-        Refusal { path, patch_line: self.file.patch_line, reason }
+        PatchRefusal { path, patch_line: self.file.patch_line, reason }
     }
 }
 
@@ -203,7 +204,7 @@ impl PatchStep<'_, '_> {
 pub(super) fn steps<'p, 'a>(
     files: impl Iterator<Item = Cow<'p, FilePatch<'a>>>,
     options: &PlanOptions,
-) -> (Vec<PatchStep<'p, 'a>>, Vec<Refusal>)
+) -> (Vec<PatchStep<'p, 'a>>, Vec<PatchRefusal>)
 where
     'a: 'p,
 {
@@ -224,14 +225,18 @@ where
 }
 
 /// Resolves direction and paths of one change.
-fn step<'p, 'a>(file: Cow<'p, FilePatch<'a>>, options: &PlanOptions) -> Result<PatchStep<'p, 'a>, Refusal> {
-    let refusal = |file: &FilePatch<'_>, reason| Refusal {
+fn step<'p, 'a>(
+    file: Cow<'p, FilePatch<'a>>,
+    options: &PlanOptions,
+) -> Result<PatchStep<'p, 'a>, PatchRefusal> {
+    let refusal = |file: &FilePatch<'_>, reason| PatchRefusal {
         path: file.new_path.clone().or_else(|| file.old_path.clone()).unwrap_or_default(),
         patch_line: file.patch_line,
         reason,
     };
     let mut turned = if options.apply.reverse {
-        let irreversible = || RefusalReason::Conflict(Conflict::whole(file.patch_line, Reason::Irreversible));
+        let irreversible =
+            || RefusalReason::Conflict(HunkConflict::of_whole_file(file.patch_line, HunkFault::Irreversible));
         Cow::Owned(file.reversed().ok_or_else(|| refusal(&file, irreversible()))?)
     } else {
         file
@@ -241,26 +246,26 @@ fn step<'p, 'a>(file: Cow<'p, FilePatch<'a>>, options: &PlanOptions) -> Result<P
     if old.is_none() && new.is_none() {
         let target = options.target.as_deref().map(normal);
         let target = target.ok_or_else(|| refusal(&turned, RefusalReason::NoPath))?;
-        old = (turned.operation != Operation::Create).then(|| target.clone());
+        old = (turned.operation != FileOp::Create).then(|| target.clone());
         new = Some(target);
     }
-    if turned.operation == Operation::Rename && old == new {
-        turned.to_mut().operation = Operation::Modify;
+    if turned.operation == FileOp::Rename && old == new {
+        turned.to_mut().operation = FileOp::Modify;
     }
     Ok(PatchStep { file: turned, old, new })
 }
 
 /// Keeps the changes of `target`, or gives its name to the only file of the patch.
-fn keep_target(steps: &mut Vec<PatchStep<'_, '_>>, target: &[u8], refusals: &mut Vec<Refusal>) {
-    if steps.iter().any(|step| step.touches(target)) {
-        steps.retain(|step| step.touches(target));
+fn keep_target(steps: &mut Vec<PatchStep<'_, '_>>, target: &[u8], refusals: &mut Vec<PatchRefusal>) {
+    if steps.iter().any(|step| step.has_path(target)) {
+        steps.retain(|step| step.has_path(target));
         return;
     }
     let names: BTreeSet<_> =
         steps.iter().flat_map(|step| [&step.old, &step.new]).flatten().cloned().collect();
     if names.len() > 1 {
         let patch_line = steps.first().map_or(1, |step| step.file.patch_line);
-        refusals.push(Refusal { path: target.to_vec(), patch_line, reason: RefusalReason::OtherFile });
+        refusals.push(PatchRefusal { path: target.to_vec(), patch_line, reason: RefusalReason::OtherFile });
         steps.clear();
     }
     for path in steps.iter_mut().flat_map(|step| [&mut step.old, &mut step.new]).flatten() {

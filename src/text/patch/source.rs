@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::model::{Format, Line, Operation};
+use super::model::{FileOp, Format, TextLine};
 use crate::text::checked::slice_or_empty;
 use crate::text::lines::at_line_feeds;
 
@@ -31,12 +31,12 @@ impl fmt::Display for ParseError {
 impl std::error::Error for ParseError {}
 
 /// The lines of a patch text.
-pub(super) struct Source<'a> {
+pub(super) struct PatchLines<'a> {
     /// Lines with their endings.
     lines: Vec<&'a [u8]>,
 }
 
-impl<'a> Source<'a> {
+impl<'a> PatchLines<'a> {
     /// Splits `text` into lines, without a byte-order mark.
     pub fn new(text: &'a [u8]) -> Self {
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
@@ -55,7 +55,7 @@ impl<'a> Source<'a> {
 
     /// Returns the line with `index`, without its ending.
     pub fn text(&self, index: usize) -> Option<&'a [u8]> {
-        self.raw(index).map(|raw| Line::of(raw).text)
+        self.raw(index).map(|raw| TextLine::of(raw).text)
     }
 
     /// Returns the lines after `from` and before `to`, each with its ending.
@@ -77,7 +77,7 @@ const MARKER_MIN: usize = 7;
 /// A `***` line inside an envelope.
 pub enum EnvelopeLine<'a> {
     /// `*** Add File:`, `*** Update File:`, `*** Delete File:`.
-    File(Operation, &'a [u8]),
+    File(FileOp, &'a [u8]),
     /// `*** Move to:`.
     MoveTo(&'a [u8]),
     /// `*** End of File`.
@@ -97,11 +97,11 @@ pub fn envelope_line(text: &[u8]) -> Option<EnvelopeLine<'_>> {
     } else if let Some(path) = named(b"Move to:") {
         Some(EnvelopeLine::MoveTo(path))
     } else if let Some(path) = named(b"Add File:") {
-        Some(EnvelopeLine::File(Operation::Create, path))
+        Some(EnvelopeLine::File(FileOp::Create, path))
     } else if let Some(path) = named(b"Update File:") {
-        Some(EnvelopeLine::File(Operation::Modify, path))
+        Some(EnvelopeLine::File(FileOp::Modify, path))
     } else {
-        named(b"Delete File:").map(|path| EnvelopeLine::File(Operation::Delete, path))
+        named(b"Delete File:").map(|path| EnvelopeLine::File(FileOp::Delete, path))
     }
 }
 
@@ -118,7 +118,7 @@ pub fn marker(text: &[u8], letter: u8, word: &[u8]) -> Option<usize> {
 }
 
 /// Returns true if there is a `---` line at `index` with a `+++` line after it.
-pub fn is_file_header(source: &Source<'_>, index: usize) -> bool {
+pub fn is_file_header(source: &PatchLines<'_>, index: usize) -> bool {
     source.text(index).is_some_and(|text| text.starts_with(b"--- "))
         && source.text(index + 1).is_some_and(|text| text.starts_with(b"+++ "))
 }
@@ -136,7 +136,7 @@ pub fn is_envelope_begin(text: &[u8]) -> bool {
 }
 
 /// Returns true if a section begins at the line with `index`, alone or in an envelope.
-pub fn begins_section(source: &Source<'_>, index: usize) -> bool {
+pub fn begins_section(source: &PatchLines<'_>, index: usize) -> bool {
     let is_begin = |index: &usize| source.text(*index).is_some_and(is_envelope_begin);
     let index = (index..source.len()).find(|index| !is_begin(index)).unwrap_or(index);
     source.text(index).and_then(section_header).is_some() && source.text(index + 1).is_some_and(is_operator)
@@ -167,7 +167,7 @@ fn is_operator(text: &[u8]) -> bool {
 }
 
 /// Returns the format of the patch that begins at the line with `index`.
-pub fn begins(source: &Source<'_>, index: usize) -> Option<Format> {
+pub fn begins(source: &PatchLines<'_>, index: usize) -> Option<Format> {
     let text = source.text(index)?;
     if begins_section(source, index) {
         Some(Format::ByLine)
@@ -182,7 +182,7 @@ pub fn begins(source: &Source<'_>, index: usize) -> Option<Format> {
 }
 
 /// Returns an error message if a patch of a format other than `format` begins at the line with `index`.
-pub fn other_format(source: &Source<'_>, index: usize, format: Format) -> Option<String> {
+pub fn other_format(source: &PatchLines<'_>, index: usize, format: Format) -> Option<String> {
     let begins = begins(source, index)?;
     (begins != format).then(|| "a patch of another format begins here: send each by itself".into())
 }

@@ -3,16 +3,16 @@
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::apply::{Applied, BYTE_ORDER_MARK, HunkReport, apply};
-use super::conflict::{Conflict, Reason};
-use super::index::cannot_meet;
-use super::model::{Body, FilePatch, Format, Hunk, Operation, Patch, SYMLINK_MODE, is_symlink};
+use super::apply::{BYTE_ORDER_MARK, HunkReport, PatchResult, apply};
+use super::conflict::{HunkConflict, HunkFault};
+use super::index::change_same_lines;
+use super::model::{FileOp, FilePatch, Format, Hunk, Patch, PatchBody, SYMLINK_MODE, is_symlink};
 use super::place::PatchOptions;
 use super::plan::{
-    Action, Before, FileOutcome, Form, Look, PatchStep, PlanError, PlanOptions, Reader, Refusal,
-    RefusalReason, steps,
+    FileAction, FileForm, FileOutcome, OriginalFile, PatchRefusal, PatchStep, PlanError, PlanOptions,
+    ReadOriginal, RefusalReason, SymlinkMode, steps,
 };
-use crate::text::checked::Fault;
+use crate::text::checked::TextFault;
 use crate::text::independent::by_halves;
 use crate::text::replaced_lines::{self, ReplacedLines};
 
@@ -41,8 +41,8 @@ struct PatchedFile {
 }
 
 /// Returns the refusal of a result that is too large.
-fn too_large(file: &FilePatch<'_>, fault: Fault) -> RefusalReason {
-    RefusalReason::Conflict(Conflict::whole(file.patch_line, fault.into()))
+fn too_large(file: &FilePatch<'_>, fault: TextFault) -> RefusalReason {
+    RefusalReason::Conflict(HunkConflict::of_whole_file(file.patch_line, fault.into()))
 }
 
 /// Refuses a symlink if the patch expects a file, and vice versa.
@@ -59,8 +59,8 @@ impl PatchedFile {
     }
 
     /// Creates the result for a file or symlink after its hunks.
-    fn applied(applied: Applied, mode: Option<u32>, is_symlink: bool) -> Self {
-        let Applied { after, hunks, exact_and_unique, replaced, .. } = applied;
+    fn applied(applied: PatchResult, mode: Option<u32>, is_symlink: bool) -> Self {
+        let PatchResult { after, hunks, exact_and_unique, replaced, .. } = applied;
         Self { is_symlink, hunks, exact_and_unique, replaced, ..Self::plain(Some(after), mode) }
     }
 
@@ -73,15 +73,18 @@ impl PatchedFile {
             from: before.from.filter(|_| is_there),
             hunks: [before.hunks, self.hunks].concat(),
             exact_and_unique: self.exact_and_unique && before.exact_and_unique,
-            replaced: both(before.replaced, self.replaced),
+            replaced: combine(before.replaced, self.replaced),
             ..self
         }
     }
 }
 
 /// Returns the lines that two changes replace, one after the other.
-fn both(first: Option<Vec<ReplacedLines>>, second: Option<Vec<ReplacedLines>>) -> Option<Vec<ReplacedLines>> {
-    first.zip(second).map(|(first, second)| replaced_lines::together(&first, &second))
+fn combine(
+    first: Option<Vec<ReplacedLines>>,
+    second: Option<Vec<ReplacedLines>>,
+) -> Option<Vec<ReplacedLines>> {
+    first.zip(second).map(|(first, second)| replaced_lines::combine(&first, &second))
 }
 
 /// A file as a step finds it.
@@ -96,7 +99,7 @@ struct FileState<'t> {
 }
 
 /// Files that the patch touches, before it and in their current state.
-pub(super) struct Tree<'r, E> {
+pub(super) struct PatchTree<'r, E> {
     /// True if renames and copies read the files before the commit.
     is_git: bool,
     /// Paths that a commit of git renames or deletes, so that others may take their place.
@@ -114,29 +117,29 @@ pub(super) struct Tree<'r, E> {
     /// Paths whose files a binary patch changes.
     binary: BTreeSet<Vec<u8>>,
     /// Reader of the files before the patch.
-    read: &'r mut Reader<'r, E>,
+    read: &'r mut ReadOriginal<'r, E>,
     /// Results of `read`.
-    originals: HashMap<Vec<u8>, Option<Before>>,
+    originals: HashMap<Vec<u8>, Option<OriginalFile>>,
     /// Current state of each touched path.
     entries: HashMap<Vec<u8>, PatchedFile>,
     /// Paths in the order in which they were first touched.
     order: Vec<Vec<u8>>,
 }
 
-impl<'r, E> Tree<'r, E> {
+impl<'r, E> PatchTree<'r, E> {
     /// Creates a tree without changes.
     pub(super) fn new(
         is_git: bool,
         steps: &[PatchStep<'_, '_>],
         options: &'r PlanOptions,
-        read: &'r mut Reader<'r, E>,
+        read: &'r mut ReadOriginal<'r, E>,
     ) -> Self {
         Self {
             is_git,
             leaving: HashSet::new(),
             earlier: HashMap::new(),
             touched: HashSet::new(),
-            themselves: steps.iter().flat_map(PatchStep::looked_at_themselves).cloned().collect(),
+            themselves: steps.iter().flat_map(PatchStep::symlink_paths).cloned().collect(),
             binary: steps.iter().flat_map(PatchStep::binary_paths).cloned().collect(),
             options: PatchOptions { reverse: false, ..options.apply },
             removed: &options.removed,
@@ -154,7 +157,7 @@ impl<'r, E> Tree<'r, E> {
             return;
         }
         let leaves =
-            |step: &&PatchStep<'_, '_>| matches!(step.file.operation, Operation::Rename | Operation::Delete);
+            |step: &&PatchStep<'_, '_>| matches!(step.file.operation, FileOp::Rename | FileOp::Delete);
         self.leaving = steps.iter().filter(leaves).filter_map(|step| step.old.clone()).collect();
         let paths = steps.iter().flat_map(|step| [&step.old, &step.new]).flatten();
         let made = paths.filter_map(|path| Some((path.clone(), self.entries.get(path)?.clone())));
@@ -165,16 +168,16 @@ impl<'r, E> Tree<'r, E> {
     ///
     /// # Errors
     /// Fails if a file cannot be read.
-    fn take_run(&mut self, run: &mut [PatchStep<'_, '_>], refusals: &mut Vec<Refusal>) -> Result<(), E> {
+    fn take_run(&mut self, run: &mut [PatchStep<'_, '_>], refusals: &mut Vec<PatchRefusal>) -> Result<(), E> {
         by_halves(0..run.len(), TOGETHER_MIN, &mut |part| match run.get_mut(part).unwrap_or_default() {
             [step] => {
-                let taken = self.take(step)?;
+                let taken = self.apply_step(step)?;
                 refusals.extend(taken.err().map(|reason| step.refusal(reason)));
                 // The lines of a patch of thousands of files take more memory than its text.
-                step.file.to_mut().body = Body::Unseen;
+                step.file.to_mut().body = PatchBody::Unseen;
                 Ok(true)
             }
-            steps => self.take_together(steps),
+            steps => self.apply_together(steps),
         })
     }
 
@@ -182,18 +185,18 @@ impl<'r, E> Tree<'r, E> {
     ///
     /// # Errors
     /// Fails if a file cannot be read.
-    fn take_together(&mut self, run: &[PatchStep<'_, '_>]) -> Result<bool, E> {
+    fn apply_together(&mut self, run: &[PatchStep<'_, '_>]) -> Result<bool, E> {
         let Some((first, path)) = run.first().and_then(|step| Some((step, step.new.clone()?))) else {
             return Ok(false);
         };
         self.load(&path)?;
-        let is_change = run.iter().all(|step| step.file.operation == Operation::Modify);
+        let is_change = run.iter().all(|step| step.file.operation == FileOp::Modify);
         let hunks: Vec<_> = run.iter().flat_map(|step| step.file.hunks().iter().cloned()).collect();
         let text = self.now(&path).bytes.filter(|_| is_change);
-        if !text.is_some_and(|text| cannot_meet(&hunks, text)) {
+        if !text.is_some_and(|text| change_same_lines(&hunks, text)) {
             return Ok(false);
         }
-        let together = FilePatch { body: Body::Hunks(hunks), ..FilePatch::clone(&first.file) };
+        let together = FilePatch { body: PatchBody::Hunks(hunks), ..FilePatch::clone(&first.file) };
         Ok(self.modify(&together, &path).is_ok())
     }
 
@@ -201,20 +204,22 @@ impl<'r, E> Tree<'r, E> {
     ///
     /// # Errors
     /// Fails if a file cannot be read. The inner result is the refusal of the step.
-    pub(super) fn take(&mut self, step: &PatchStep<'_, '_>) -> Result<Result<(), RefusalReason>, E> {
+    pub(super) fn apply_step(&mut self, step: &PatchStep<'_, '_>) -> Result<Result<(), RefusalReason>, E> {
         for path in [&step.old, &step.new].into_iter().flatten() {
             self.load(path)?;
         }
         Ok(match (step.file.operation, &step.old, &step.new) {
-            (Operation::Create, _, Some(path)) => self.create(&step.file, path),
-            (Operation::Modify, Some(old), Some(new)) if self.now(new).bytes.is_none() => {
+            (FileOp::Create, _, Some(path)) => self.create(&step.file, path),
+            (FileOp::Modify, Some(old), Some(new)) if self.now(new).bytes.is_none() => {
                 self.modify(&step.file, old)
             }
-            (Operation::Modify, _, Some(path)) | (Operation::Modify, Some(path), None) => {
+            (FileOp::Modify, _, Some(path)) | (FileOp::Modify, Some(path), None) => {
                 self.modify(&step.file, path)
             }
-            (Operation::Delete, Some(path), _) => self.delete(&step.file, path),
-            (Operation::Rename | Operation::Copy, Some(old), Some(new)) => self.carry(&step.file, old, new),
+            (FileOp::Delete, Some(path), _) => self.delete(&step.file, path),
+            (FileOp::Rename | FileOp::Copy, Some(old), Some(new)) => {
+                self.rename_or_copy(&step.file, old, new)
+            }
             _ => Err(RefusalReason::NoPath),
         })
     }
@@ -222,8 +227,9 @@ impl<'r, E> Tree<'r, E> {
     /// Reads the file before the patch, once.
     fn load(&mut self, path: &[u8]) -> Result<(), E> {
         if !self.originals.contains_key(path) {
-            let look = if self.themselves.contains(path) { Look::Itself } else { Look::Through };
-            let form = if self.binary.contains(path) { Form::Bytes } else { Form::Text };
+            let look =
+                if self.themselves.contains(path) { SymlinkMode::Itself } else { SymlinkMode::Through };
+            let form = if self.binary.contains(path) { FileForm::Bytes } else { FileForm::Text };
             let before = (self.read)(path, look, form)?;
             self.originals.insert(path.to_vec(), before);
         }
@@ -231,7 +237,7 @@ impl<'r, E> Tree<'r, E> {
     }
 
     /// Returns the bytes of a file before the patch.
-    fn before(&self, path: &[u8]) -> Option<&Before> {
+    fn before(&self, path: &[u8]) -> Option<&OriginalFile> {
         self.originals.get(path)?.as_ref()
     }
 
@@ -288,17 +294,22 @@ impl<'r, E> Tree<'r, E> {
     /// Creates a file, unless it already exists with this content.
     fn create(&mut self, file: &FilePatch<'_>, path: &[u8]) -> Result<(), RefusalReason> {
         let size = match &file.body {
-            Body::Hunks(hunks) => hunks.first().map_or(0, Hunk::new_bytes),
-            Body::Binary(binary) => binary.bytes_after(),
-            Body::Splices(_) | Body::Unseen => 0,
+            PatchBody::Hunks(hunks) => hunks.first().map_or(0, Hunk::new_bytes),
+            PatchBody::Binary(binary) => binary.bytes_after(),
+            PatchBody::Splices(_) | PatchBody::Unseen => 0,
         };
         self.options.must_fit(size).map_err(|fault| too_large(file, fault))?;
         let bytes = match &file.body {
-            Body::Hunks(hunks) => hunks.first().map(Hunk::new_text).unwrap_or_default(),
-            Body::Binary(binary) => binary.apply(b"").map(|applied| applied.after).map_err(|message| {
-                RefusalReason::Conflict(Conflict::whole(file.patch_line, Reason::Binary(message)))
-            })?,
-            Body::Splices(_) | Body::Unseen => Vec::new(),
+            PatchBody::Hunks(hunks) => hunks.first().map(Hunk::new_text).unwrap_or_default(),
+            PatchBody::Binary(binary) => {
+                binary.apply(b"").map(|applied| applied.after).map_err(|message| {
+                    RefusalReason::Conflict(HunkConflict::of_whole_file(
+                        file.patch_line,
+                        HunkFault::Binary(message),
+                    ))
+                })?
+            }
+            PatchBody::Splices(_) | PatchBody::Unseen => Vec::new(),
         };
         let mode = match self.obstacle(path) {
             Some(there) if there != bytes || self.now(path).is_symlink != file.speaks_of_symlink() => {
@@ -337,10 +348,10 @@ impl<'r, E> Tree<'r, E> {
         let there = if has_come { self.source(path) } else { self.now(path) };
         let change = match there.bytes {
             Some(bytes) => {
-                if file.body != Body::Unseen {
+                if file.body != PatchBody::Unseen {
                     must_be_of_type(file, there.is_symlink)?;
                 }
-                let Applied { hunks, exact_and_unique, .. } = self.apply(file, bytes)?;
+                let PatchResult { hunks, exact_and_unique, .. } = self.apply(file, bytes)?;
                 PatchedFile { hunks, exact_and_unique, ..PatchedFile::plain(None, None) }
             }
             None if self.is_removed(path) => PatchedFile::plain(None, None),
@@ -353,10 +364,10 @@ impl<'r, E> Tree<'r, E> {
     }
 
     /// Renames or copies a file, with its changes.
-    fn carry(&mut self, file: &FilePatch<'_>, old: &[u8], new: &[u8]) -> Result<(), RefusalReason> {
-        let is_move = file.operation == Operation::Rename;
+    fn rename_or_copy(&mut self, file: &FilePatch<'_>, old: &[u8], new: &[u8]) -> Result<(), RefusalReason> {
+        let is_move = file.operation == FileOp::Rename;
         let FileState { bytes, mode, is_symlink } = self.source(old);
-        let Some(source) = bytes else { return self.carried_before(file, old, new, is_move) };
+        let Some(source) = bytes else { return self.is_rename_applied(file, old, new, is_move) };
         if !file.keeps_content() {
             must_be_of_type(file, is_symlink)?;
         }
@@ -379,14 +390,14 @@ impl<'r, E> Tree<'r, E> {
                 // Changes under the old name count for the file, too.
                 entry.hunks.splice(0..0, earlier.hunks);
                 entry.exact_and_unique &= earlier.exact_and_unique;
-                entry.replaced = both(earlier.replaced, entry.replaced.take());
+                entry.replaced = combine(earlier.replaced, entry.replaced.take());
             }
         }
         Ok(())
     }
 
     /// Accepts a rename whose source is missing and whose target has the result.
-    fn carried_before(
+    fn is_rename_applied(
         &mut self,
         file: &FilePatch<'_>,
         old: &[u8],
@@ -413,14 +424,16 @@ impl<'r, E> Tree<'r, E> {
     }
 
     /// Applies the hunks, without the byte-order mark if they do not contain it.
-    fn apply(&self, file: &FilePatch<'_>, bytes: &[u8]) -> Result<Applied, RefusalReason> {
+    fn apply(&self, file: &FilePatch<'_>, bytes: &[u8]) -> Result<PatchResult, RefusalReason> {
         let mut texts = file.hunks().iter().flat_map(Hunk::old).map(|line| line.text);
-        let mark = Some(BYTE_ORDER_MARK).filter(|_| !matches!(file.body, Body::Binary(_)));
+        let mark = Some(BYTE_ORDER_MARK).filter(|_| !matches!(file.body, PatchBody::Binary(_)));
         let applied = match mark.and_then(|mark| bytes.strip_prefix(mark)) {
             // Nothing comes before the mark, even if a hunk adds lines at the start.
             Some(body) if !texts.any(|text| text.starts_with(BYTE_ORDER_MARK)) => {
-                apply(file, body, &self.options)
-                    .map(|applied| Applied { after: [BYTE_ORDER_MARK, &applied.after].concat(), ..applied })
+                apply(file, body, &self.options).map(|applied| PatchResult {
+                    after: [BYTE_ORDER_MARK, &applied.after].concat(),
+                    ..applied
+                })
             }
             _ => apply(file, bytes, &self.options),
         };
@@ -478,19 +491,19 @@ impl<'r, E> Tree<'r, E> {
         });
         let is_link = entry.is_symlink && entry.bytes.is_some();
         let mode = if is_link { Some(SYMLINK_MODE) } else { mode };
-        let was_link = before.as_ref().is_some_and(Before::is_symlink);
+        let was_link = before.as_ref().is_some_and(OriginalFile::is_symlink);
         let is_same = !is_vacated
             && before.as_ref().map(|before| &**before.bytes) == entry.bytes.as_deref()
             && (before.is_none() || (is_link == was_link && (is_link || mode.is_none())));
         let action = match (&before, &entry.bytes, &from) {
-            (_, Some(_), Some((_, true, _))) => Action::Rename,
-            _ if is_same => Action::AlreadyApplied,
-            (_, None, _) => Action::Delete,
-            (None, Some(_), _) | (_, Some(_), Some(_)) => Action::Create,
-            (Some(_), Some(_), None) => Action::Modify,
+            (_, Some(_), Some((_, true, _))) => FileAction::Rename,
+            _ if is_same => FileAction::AlreadyApplied,
+            (_, None, _) => FileAction::Delete,
+            (None, Some(_), _) | (_, Some(_), Some(_)) => FileAction::Create,
+            (Some(_), Some(_), None) => FileAction::Modify,
         };
         let (from, source) = from.map_or((None, None), |(from, _, source)| (Some(from), Some(source)));
-        let before = if action == Action::Rename { source } else { before };
+        let before = if action == FileAction::Rename { source } else { before };
         FileOutcome {
             is_binary: self.binary.contains(&path),
             path,
@@ -517,11 +530,11 @@ impl<'r, E> Tree<'r, E> {
 pub fn compose<'r, E>(
     patch: Patch<'_>,
     options: &PlanOptions,
-    read: &'r mut Reader<'r, E>,
+    read: &'r mut ReadOriginal<'r, E>,
 ) -> Result<Vec<FileOutcome>, PlanError<E>> {
     let (is_git, is_blocks) = (patch.format == Format::Git, patch.format == Format::SearchReplace);
     let (mut steps, mut refusals) = steps(patch.files.into_iter().map(Cow::Owned), options);
-    let mut tree = Tree::new(is_git, &steps, options, read);
+    let mut tree = PatchTree::new(is_git, &steps, options, read);
     for commit in steps.chunk_by_mut(|one, next| one.file.commit == next.file.commit) {
         tree.begin(commit);
         for run in commit.chunk_by_mut(|one, next| is_blocks && one.new.is_some() && one.new == next.new) {
@@ -534,26 +547,26 @@ pub fn compose<'r, E>(
 
 /// Paths at which a patch creates or removes a whole file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Whole {
+pub struct WholeFiles {
     /// Paths of files that are created, or that a rename or copy makes.
     pub coming: BTreeSet<Vec<u8>>,
     /// Paths of files that are deleted or renamed.
     pub leaving: BTreeSet<Vec<u8>>,
 }
 
-impl Whole {
+impl WholeFiles {
     /// Collects the paths of `patch`.
     pub fn of(patch: &Patch<'_>, options: &PlanOptions) -> Self {
         let mut whole = Self::default();
         for step in steps(patch.files.iter().map(Cow::Borrowed), options).0 {
             match step.file.operation {
-                Operation::Create | Operation::Copy => whole.coming.extend(step.new),
-                Operation::Delete => whole.leaving.extend(step.old),
-                Operation::Rename => {
+                FileOp::Create | FileOp::Copy => whole.coming.extend(step.new),
+                FileOp::Delete => whole.leaving.extend(step.old),
+                FileOp::Rename => {
                     whole.coming.extend(step.new);
                     whole.leaving.extend(step.old);
                 }
-                Operation::Modify => {}
+                FileOp::Modify => {}
             }
         }
         whole

@@ -1,10 +1,10 @@
 //! Unified diffs, plain and from git.
 
-use super::binary::{BINARY_BYTES_MAX, Binary, BinaryData, decode_line, inflate};
+use super::binary::{BINARY_BYTES_MAX, BinaryChange, BinaryData, decode_line, inflate};
 use super::hunk;
-use super::hunk::{Name, file_name, git_names, prefix_of, whole_name};
-use super::model::{Body, FilePatch, Format, Kind, Operation, Patch, Prefix, is_symlink};
-use super::source::{ParseError, Source, foreign, is_file_header, is_hunk_header, other_format};
+use super::hunk::{HeaderPath, file_name, git_names, prefix_of, whole_name};
+use super::model::{FileOp, FilePatch, Format, LineKind, Patch, PatchBody, PathPrefix, is_symlink};
+use super::source::{ParseError, PatchLines, foreign, is_file_header, is_hunk_header, other_format};
 use crate::text::checked::slice_or_empty;
 
 /// Minimum number of digits of an id in an `index` line.
@@ -20,8 +20,8 @@ const EMPTY_IDS: [&[u8]; 2] = [
 ///
 /// # Errors
 /// Fails at the first line that cannot be read.
-pub fn parse<'a>(source: &Source<'a>, binary_bytes_max: usize) -> Result<Patch<'a>, ParseError> {
-    let mut reader = Reader {
+pub fn parse<'a>(source: &PatchLines<'a>, binary_bytes_max: usize) -> Result<Patch<'a>, ParseError> {
+    let mut reader = UnifiedReader {
         source,
         at: 0,
         files: Vec::new(),
@@ -41,9 +41,9 @@ pub fn parse<'a>(source: &Source<'a>, binary_bytes_max: usize) -> Result<Patch<'
 }
 
 /// State of the reader.
-struct Reader<'s, 'a> {
+struct UnifiedReader<'s, 'a> {
     /// Text of the patch.
-    source: &'s Source<'a>,
+    source: &'s PatchLines<'a>,
     /// Index of the next line.
     at: usize,
     /// Files read so far.
@@ -60,7 +60,7 @@ struct Reader<'s, 'a> {
     binary_bytes: usize,
 }
 
-impl<'a> Reader<'_, 'a> {
+impl<'a> UnifiedReader<'_, 'a> {
     /// Reads the block that begins at the next line, or skips a line of prose.
     fn take(&mut self, text: &'a [u8]) -> Result<(), ParseError> {
         if let Some(names) = text.strip_prefix(b"diff --git ") {
@@ -89,14 +89,14 @@ impl<'a> Reader<'_, 'a> {
     }
 
     /// Returns the change that begins at the next line.
-    fn begun(&self) -> FilePatch<'a> {
+    fn begin_change(&self) -> FilePatch<'a> {
         FilePatch { commit: self.commits, ..FilePatch::at(self.at) }
     }
 
     /// Reads one hunk into the current file, or into one without a name.
     fn hunk(&mut self) -> Result<(), ParseError> {
         if self.files.is_empty() {
-            self.files.push(self.begun());
+            self.files.push(self.begin_change());
         }
         let (hunk, next) = hunk::parse(self.source, self.at)?;
         self.push_hunk(hunk, next)
@@ -105,7 +105,7 @@ impl<'a> Reader<'_, 'a> {
     /// Adds `hunk` to the current file.
     fn push_hunk(&mut self, hunk: super::model::Hunk<'a>, next: usize) -> Result<(), ParseError> {
         match self.files.last_mut().map(|file| &mut file.body) {
-            Some(Body::Hunks(hunks)) => hunks.push(hunk),
+            Some(PatchBody::Hunks(hunks)) => hunks.push(hunk),
             _ => return Err(ParseError::at(self.at, "this hunk follows a binary change")),
         }
         self.at = next;
@@ -114,7 +114,7 @@ impl<'a> Reader<'_, 'a> {
 
     /// Reads the two name lines of a file, and its first hunk if that has no `@@` line.
     fn plain_file(&mut self) -> Result<(), ParseError> {
-        let mut file = self.begun();
+        let mut file = self.begin_change();
         let (old, new) = self.names()?;
         set_names(&mut file, old, new);
         self.files.push(file);
@@ -132,7 +132,7 @@ impl<'a> Reader<'_, 'a> {
     }
 
     /// Reads `---` and `+++`.
-    fn names(&mut self) -> Result<(Name, Name), ParseError> {
+    fn names(&mut self) -> Result<(HeaderPath, HeaderPath), ParseError> {
         let mut name = || {
             let text = self.source.text(self.at).map_or(&[][..], |text| slice_or_empty(text, 4..));
             let name =
@@ -145,9 +145,9 @@ impl<'a> Reader<'_, 'a> {
 
     /// Reads the headers of git for one file, up to its hunks.
     fn git_file(&mut self, names: &'a [u8]) -> Result<(), ParseError> {
-        let mut file = self.begun();
+        let mut file = self.begin_change();
         if let Some((old, new)) = git_names(names) {
-            file.prefix = if old == new { Prefix::Absent } else { Prefix::Present };
+            file.prefix = if old == new { PathPrefix::Absent } else { PathPrefix::Present };
             (file.old_path, file.new_path) = (Some(old), Some(new));
         }
         self.at += 1;
@@ -163,7 +163,7 @@ impl<'a> Reader<'_, 'a> {
                 break;
             }
             if text == b"GIT binary patch" {
-                file.body = Body::Binary(self.binary()?);
+                file.body = PatchBody::Binary(self.binary()?);
                 break;
             }
             if !self.extended_header(&mut file, text)? {
@@ -172,9 +172,9 @@ impl<'a> Reader<'_, 'a> {
             self.at += 1;
         }
         match file.operation {
-            Operation::Create => file.old_path = None,
-            Operation::Delete => file.new_path = None,
-            Operation::Modify | Operation::Rename | Operation::Copy => {}
+            FileOp::Create => file.old_path = None,
+            FileOp::Delete => file.new_path = None,
+            FileOp::Modify | FileOp::Rename | FileOp::Copy => {}
         }
         self.files.push(file);
         Ok(())
@@ -190,13 +190,13 @@ impl<'a> Reader<'_, 'a> {
             file.new_mode = mode(digits)?;
         } else if let Some(digits) = text.strip_prefix(b"new file mode ") {
             file.new_mode = mode(digits)?;
-            file.operation = Operation::Create;
+            file.operation = FileOp::Create;
         } else if let Some(digits) = text.strip_prefix(b"deleted file mode ") {
             file.old_mode = mode(digits)?;
-            file.operation = Operation::Delete;
+            file.operation = FileOp::Delete;
         } else if let Some((operation, is_source, name)) = moving(text) {
             let name = whole_name(name).ok_or_else(bad_name)?;
-            (file.operation, file.prefix) = (operation, Prefix::Dropped);
+            (file.operation, file.prefix) = (operation, PathPrefix::Dropped);
             *(if is_source { &mut file.old_path } else { &mut file.new_path }) = Some(name);
         } else if let Some(index) = text.strip_prefix(b"index ") {
             let mut words = index.split(|byte| *byte == b' ');
@@ -211,12 +211,12 @@ impl<'a> Reader<'_, 'a> {
     }
 
     /// Reads the one or two parts of a binary patch.
-    fn binary(&mut self) -> Result<Binary, ParseError> {
+    fn binary(&mut self) -> Result<BinaryChange, ParseError> {
         self.at += 1;
         let forward = self
             .binary_part()?
             .ok_or_else(|| ParseError::at(self.at, "expected `literal` or `delta` and a size"))?;
-        Ok(Binary { forward, backward: self.binary_part()? })
+        Ok(BinaryChange { forward, backward: self.binary_part()? })
     }
 
     /// Reads one part, if one follows.
@@ -252,19 +252,19 @@ impl<'a> Reader<'_, 'a> {
 }
 
 /// Sets the names of a plain diff.
-fn set_names(file: &mut FilePatch<'_>, old: Name, new: Name) {
+fn set_names(file: &mut FilePatch<'_>, old: HeaderPath, new: HeaderPath) {
     file.operation = match (old.path.is_none(), new.path.is_none()) {
-        (true, false) => Operation::Create,
-        (false, true) => Operation::Delete,
-        _ if old.is_missing => Operation::Create,
-        _ if new.is_missing => Operation::Delete,
-        _ => Operation::Modify,
+        (true, false) => FileOp::Create,
+        (false, true) => FileOp::Delete,
+        _ if old.is_missing => FileOp::Create,
+        _ if new.is_missing => FileOp::Delete,
+        _ => FileOp::Modify,
     };
     file.prefix = prefix_of(old.path.as_deref(), new.path.as_deref());
-    file.old_path = old.path.filter(|_| file.operation != Operation::Create);
-    file.new_path = new.path.filter(|_| file.operation != Operation::Delete);
-    let is_plain = matches!(file.prefix, Prefix::Absent | Prefix::Folders);
-    if file.operation == Operation::Modify && is_plain && file.old_path != file.new_path {
+    file.old_path = old.path.filter(|_| file.operation != FileOp::Create);
+    file.new_path = new.path.filter(|_| file.operation != FileOp::Delete);
+    let is_plain = matches!(file.prefix, PathPrefix::Absent | PathPrefix::Folders);
+    if file.operation == FileOp::Modify && is_plain && file.old_path != file.new_path {
         // `--- f.orig` and `+++ f` name one file: the new one unless only the other exists.
         file.other_name = std::mem::replace(&mut file.old_path, file.new_path.clone());
     }
@@ -293,25 +293,25 @@ fn has_lines(ids: &[u8]) -> (bool, bool) {
 
 /// Returns true if the name lines do not belong to the renamed or copied file, but to one that follows without headers
 /// of git.
-fn is_of_another_file(file: &FilePatch<'_>, old: &Name, new: &Name) -> bool {
-    let is = |name: &Name, path: &Option<Vec<u8>>| match (&name.path, path) {
+fn is_of_another_file(file: &FilePatch<'_>, old: &HeaderPath, new: &HeaderPath) -> bool {
+    let is = |name: &HeaderPath, path: &Option<Vec<u8>>| match (&name.path, path) {
         (Some(name), Some(path)) => name
             .strip_suffix(path.as_slice())
             .is_some_and(|before| before.is_empty() || before.ends_with(b"/")),
         (_, None) => true,
         (None, Some(_)) => false,
     };
-    matches!(file.operation, Operation::Rename | Operation::Copy)
+    matches!(file.operation, FileOp::Rename | FileOp::Copy)
         && !(is(old, &file.old_path) && is(new, &file.new_path))
 }
 
 /// Sets the names from the body of a git diff, which are more reliable than those in its first line.
-fn set_git_names(file: &mut FilePatch<'_>, old: Name, new: Name) {
+fn set_git_names(file: &mut FilePatch<'_>, old: HeaderPath, new: HeaderPath) {
     match file.operation {
-        Operation::Rename | Operation::Copy => return,
-        Operation::Modify if old.path.is_none() => file.operation = Operation::Create,
-        Operation::Modify if new.path.is_none() => file.operation = Operation::Delete,
-        Operation::Modify | Operation::Create | Operation::Delete => {}
+        FileOp::Rename | FileOp::Copy => return,
+        FileOp::Modify if old.path.is_none() => file.operation = FileOp::Create,
+        FileOp::Modify if new.path.is_none() => file.operation = FileOp::Delete,
+        FileOp::Modify | FileOp::Create | FileOp::Delete => {}
     }
     if file.old_path.is_none() && file.new_path.is_none() {
         file.prefix = prefix_of(old.path.as_deref(), new.path.as_deref());
@@ -320,14 +320,14 @@ fn set_git_names(file: &mut FilePatch<'_>, old: Name, new: Name) {
 }
 
 /// Reads the headers of renames and copies: the operation, whether it names the source, and the name.
-fn moving(text: &[u8]) -> Option<(Operation, bool, &[u8])> {
-    let starts: [(&[u8], Operation, bool); 6] = [
-        (b"rename from ", Operation::Rename, true),
-        (b"rename to ", Operation::Rename, false),
-        (b"rename old ", Operation::Rename, true),
-        (b"rename new ", Operation::Rename, false),
-        (b"copy from ", Operation::Copy, true),
-        (b"copy to ", Operation::Copy, false),
+fn moving(text: &[u8]) -> Option<(FileOp, bool, &[u8])> {
+    let starts: [(&[u8], FileOp, bool); 6] = [
+        (b"rename from ", FileOp::Rename, true),
+        (b"rename to ", FileOp::Rename, false),
+        (b"rename old ", FileOp::Rename, true),
+        (b"rename new ", FileOp::Rename, false),
+        (b"copy from ", FileOp::Copy, true),
+        (b"copy to ", FileOp::Copy, false),
     ];
     starts.iter().find_map(|(start, operation, is_source)| {
         text.strip_prefix(*start).map(|name| (*operation, *is_source, name))
@@ -351,8 +351,8 @@ fn mode(digits: &[u8]) -> Result<u32, String> {
 /// Refuses a file without a change, or with missing names.
 fn check(file: &FilePatch<'_>) -> Result<(), ParseError> {
     let at = file.patch_line.saturating_sub(1);
-    let is_empty = matches!(&file.body, Body::Hunks(hunks) if hunks.is_empty());
-    let is_modify = file.operation == Operation::Modify;
+    let is_empty = matches!(&file.body, PatchBody::Hunks(hunks) if hunks.is_empty());
+    let is_modify = file.operation == FileOp::Modify;
     if is_empty && is_modify && file.new_mode.is_none() {
         return Err(ParseError::at(at, "there is no hunk for this file"));
     }
@@ -360,23 +360,23 @@ fn check(file: &FilePatch<'_>) -> Result<(), ParseError> {
         let message = "a file does not become a symlink by a change of mode, nor back: delete the one and create the other";
         return Err(ParseError::at(at, message));
     }
-    if matches!(file.operation, Operation::Rename | Operation::Copy)
+    if matches!(file.operation, FileOp::Rename | FileOp::Copy)
         && (file.old_path.is_none() || file.new_path.is_none())
     {
         return Err(ParseError::at(at, "one of the two names is missing"));
     }
     let is_named = file.old_path.is_some() || file.new_path.is_some();
-    if !is_named && (!is_modify || is_empty || matches!(file.body, Body::Binary(_))) {
+    if !is_named && (!is_modify || is_empty || matches!(file.body, PatchBody::Binary(_))) {
         return Err(ParseError::at(at, "the name of this file cannot be read"));
     }
     let stays = |kind| file.hunks().iter().flat_map(|hunk| &hunk.lines).any(|line| line.kind == kind);
     match file.operation {
-        Operation::Create
+        FileOp::Create
             if file.hunks().len() > 1 || file.hunks().iter().any(|hunk| hunk.old().next().is_some()) =>
         {
             Err(ParseError::at(at, "a file that is created cannot have lines already"))
         }
-        Operation::Delete if stays(Kind::Added) || stays(Kind::Context) => {
+        FileOp::Delete if stays(LineKind::Added) || stays(LineKind::Context) => {
             Err(ParseError::at(at, "a file that is deleted cannot keep lines"))
         }
         _ => Ok(()),

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::ops::Range;
 
-use super::{Refusal, Which};
+use super::{PartName, SketchError};
 use crate::limits::SKETCH_COMPARISONS_MAX;
 use crate::text::checked::slice_or_empty;
 use crate::text::line_index::LineIndex;
@@ -14,7 +14,7 @@ use crate::text::omission;
 const LINES_NAMED: usize = 20;
 
 /// The file, and the places of the lines of the sketch in it.
-pub struct Index<'a> {
+pub struct SketchIndex<'a> {
     /// Lines of the file, with their endings.
     pub file: &'a [&'a [u8]],
     /// Index of these lines, without the blanks at their ends.
@@ -25,14 +25,14 @@ pub struct Index<'a> {
 
 /// Core of a part: from the first to the last line that has a certain place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Core {
+pub struct PartCore {
     /// First and last line of the core in the part.
     pub own: (usize, usize),
     /// First and last line of the core in the file.
     pub file: (usize, usize),
 }
 
-impl<'a> Index<'a> {
+impl<'a> SketchIndex<'a> {
     /// Creates the index of the lines of a file.
     pub fn new(file: &'a [&'a [u8]]) -> Self {
         let lines = LineIndex::new(file.iter().map(|line| Cow::Borrowed(key(line))));
@@ -66,14 +66,14 @@ impl<'a> Index<'a> {
     }
 
     /// Returns true if a line of a part matches a line of the file.
-    fn is_at(&self, part: &Part<'_>, own: usize, at: usize) -> bool {
+    fn is_at(&self, part: &SketchPart<'_>, own: usize, at: usize) -> bool {
         part.lines.get(own).is_some_and(|line| self.file.get(at).is_some_and(|found| key(found) == key(line)))
     }
 
     /// Returns the only place of line `own`; if it has several, the lines that `next` leads to decide.
     fn unique(
         &self,
-        part: &Part<'_>,
+        part: &SketchPart<'_>,
         own: usize,
         within: &Range<usize>,
         next: impl Fn(usize, usize) -> Option<usize>,
@@ -96,17 +96,17 @@ impl<'a> Index<'a> {
     }
 
     /// Returns the core of a part within a range of lines of the file.
-    pub fn core(&self, part: &Part<'_>, within: &Range<usize>) -> Option<Core> {
+    pub fn core(&self, part: &SketchPart<'_>, within: &Range<usize>) -> Option<PartCore> {
         let first = (0..part.lines.len())
             .find_map(|own| Some((own, self.unique(part, own, within, usize::checked_add)?)))?;
         let last = (0..part.lines.len())
             .rev()
             .find_map(|own| Some((own, self.unique(part, own, within, usize::checked_sub)?)))?;
-        Some(Core { own: (first.0, last.0), file: (first.1, last.1) })
+        Some(PartCore { own: (first.0, last.0), file: (first.1, last.1) })
     }
 
     /// Returns true if all lines of a part match one after the other in a range of lines of the file.
-    pub fn has_whole(&self, part: &Part<'_>, within: &Range<usize>) -> bool {
+    pub fn has_whole(&self, part: &SketchPart<'_>, within: &Range<usize>) -> bool {
         let first = part.lines.first().copied().unwrap_or_default();
         self.positions(first, within).iter().any(|start| {
             start + part.lines.len() <= within.end
@@ -116,9 +116,9 @@ impl<'a> Index<'a> {
 }
 
 /// Returns the refusal of a part whose lines match too many places.
-pub fn too_alike(part: &Part<'_>) -> Refusal {
-    Refusal::Ambiguous {
-        part: part.which(),
+pub fn too_alike(part: &SketchPart<'_>) -> SketchError {
+    SketchError::Ambiguous {
+        part: part.part_name(),
         why: "its lines match too many places of the file; add lines that are unique".to_owned(),
         lines: Vec::new(),
     }
@@ -134,7 +134,7 @@ const SHOWN_CHARACTERS: usize = 160;
 
 /// Lines between two markers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part<'a> {
+pub struct SketchPart<'a> {
     /// Lines without their endings, and without blank lines next to a marker.
     pub lines: Vec<&'a [u8]>,
     /// Number of the first line in the sketch, from 1.
@@ -147,11 +147,11 @@ pub struct Part<'a> {
     pub after: Option<usize>,
 }
 
-impl Part<'_> {
+impl SketchPart<'_> {
     /// Returns the identification of the part for a refusal.
-    pub fn which(&self) -> Which {
-        let text = self.lines.first().map(|line| shown(line)).unwrap_or_default();
-        Which {
+    pub fn part_name(&self) -> PartName {
+        let text = self.lines.first().map(|line| display_line(line)).unwrap_or_default();
+        PartName {
             number: self.number,
             lines: (self.first_line, self.first_line + self.lines.len().max(1) - 1),
             text,
@@ -170,7 +170,7 @@ pub fn key(line: &[u8]) -> &[u8] {
 }
 
 /// Returns a line as it is compared and shown.
-pub fn shown(line: &[u8]) -> String {
+pub fn display_line(line: &[u8]) -> String {
     // No character takes more than 4 bytes.
     let line = line.trim_ascii();
     String::from_utf8_lossy(line.get(..4 * SHOWN_CHARACTERS).unwrap_or(line))
@@ -183,8 +183,8 @@ pub fn shown(line: &[u8]) -> String {
 ///
 /// # Errors
 /// Fails if a marker is also a line of the file, or if there are only markers.
-pub fn parts<'a>(sketch: &'a [u8], file: &[&[u8]]) -> Result<Vec<Part<'a>>, Refusal> {
-    let mut parts: Vec<Part<'a>> = Vec::new();
+pub fn parts<'a>(sketch: &'a [u8], file: &[&[u8]]) -> Result<Vec<SketchPart<'a>>, SketchError> {
+    let mut parts: Vec<SketchPart<'a>> = Vec::new();
     let mut lines: Vec<&[u8]> = Vec::new();
     let mut before = None;
     let mut first_line = 1;
@@ -196,7 +196,7 @@ pub fn parts<'a>(sketch: &'a [u8], file: &[&[u8]]) -> Result<Vec<Part<'a>>, Refu
             let lines: Vec<&[u8]> = kept.collect();
             if !lines.is_empty() {
                 let number = parts.len() + 1;
-                parts.push(Part { lines, first_line: first_line + skipped, number, before, after });
+                parts.push(SketchPart { lines, first_line: first_line + skipped, number, before, after });
             }
         };
     for (line, number) in sketch.split(|&byte| byte == b'\n').zip(1..) {
@@ -213,22 +213,22 @@ pub fn parts<'a>(sketch: &'a [u8], file: &[&[u8]]) -> Result<Vec<Part<'a>>, Refu
     finish(lines, first_line, before, None);
     if parts.is_empty() {
         let why = "it contains only markers and blank lines".to_owned();
-        return Err(Refusal::Unreadable { line: 1, why });
+        return Err(SketchError::Unreadable { line: 1, why });
     }
     Ok(parts)
 }
 
 /// Refuses a marker that is also a line of the file: it may be meant as that line.
-fn must_not_stand_in(file: &[&[u8]], marker: &[u8], number: usize) -> Result<(), Refusal> {
+fn must_not_stand_in(file: &[&[u8]], marker: &[u8], number: usize) -> Result<(), SketchError> {
     let wanted = marker.trim_ascii();
     match file.iter().position(|line| line.trim_ascii() == wanted) {
         None => Ok(()),
-        Some(index) => Err(Refusal::Unreadable {
+        Some(index) => Err(SketchError::Unreadable {
             line: number,
             why: format!(
                 "`{}` would be a marker, but line {} of the file is the same: use another marker, such as \
                  `... existing code ...` with other words, or edit with old_string",
-                shown(wanted),
+                display_line(wanted),
                 index + 1
             ),
         }),

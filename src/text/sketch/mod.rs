@@ -11,13 +11,13 @@ mod place;
 
 use std::ops::Range;
 
-use crate::text::checked::{Fault, slice};
+use crate::text::checked::{TextFault, slice};
 
-pub use index::Part;
+pub use index::SketchPart;
 
 /// Reason why a sketch is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
+pub enum SketchError {
     /// It cannot be read, for any file.
     Unreadable {
         /// Line of the sketch, from 1.
@@ -28,32 +28,32 @@ pub enum Refusal {
     /// A part has no place in the file.
     NoPlace {
         /// Part without a place.
-        part: Which,
+        part: PartName,
         /// Reason.
         why: String,
     },
     /// A part has several places or meanings.
     Ambiguous {
         /// Ambiguous part.
-        part: Which,
+        part: PartName,
         /// Doubt, and how to resolve it.
         why: String,
         /// Lines of the file in question, from 1.
         lines: Vec<usize>,
     },
     /// The text cannot be built.
-    Fault(Fault),
+    Fault(TextFault),
 }
 
-impl From<Fault> for Refusal {
-    fn from(fault: Fault) -> Self {
+impl From<TextFault> for SketchError {
+    fn from(fault: TextFault) -> Self {
         Self::Fault(fault)
     }
 }
 
 /// Identification of a part of a sketch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Which {
+pub struct PartName {
     /// Number of the part, from 1.
     pub number: usize,
     /// First and last line in the sketch, from 1.
@@ -84,11 +84,11 @@ pub fn changes(
     sketch: &[u8],
     within: &Range<usize>,
     first_line: usize,
-) -> Result<Vec<SketchChange>, Refusal> {
+) -> Result<Vec<SketchChange>, SketchError> {
     let region = slice(text, within.clone())?;
     let file: Vec<&[u8]> = region.split_inclusive(|&byte| byte == b'\n').collect();
     let parts = index::parts(sketch, &file)?;
-    let placed = place::placed(&parts, &file).map_err(|refusal| refusal.counted_from(first_line))?;
+    let placed = place::place_parts(&parts, &file).map_err(|refusal| refusal.counted_from(first_line))?;
     let mut changes = Vec::new();
     let (mut line, mut offset) = (0, within.start);
     for (part, span) in parts.iter().zip(&placed) {
@@ -111,7 +111,7 @@ pub fn changes(
     Ok(changes)
 }
 
-impl Refusal {
+impl SketchError {
     /// Returns the refusal with line numbers of the whole file, for a region that begins at `first_line`.
     fn counted_from(self, first_line: usize) -> Self {
         match self {

@@ -4,16 +4,16 @@ use std::ops::Range;
 
 use similar::DiffOp;
 
-use super::Refusal;
-use super::index::{Core, Index, Part, indent, key, numbers, shown, too_alike};
-use crate::text::checked::{Fault, item, slice, slice_or_empty};
+use super::SketchError;
+use super::index::{PartCore, SketchIndex, SketchPart, display_line, indent, key, numbers, too_alike};
+use crate::text::checked::{TextFault, item, slice, slice_or_empty};
 use crate::text::lines::LineSpan;
 use crate::text::{line_diff, similarity};
 
 /// State of the search for a part.
 enum PartState {
     /// The core was found.
-    Core(Core),
+    Core(PartCore),
     /// All of it matches in several places, so it changes nothing in any of them.
     Unchanged,
     /// No place is known yet.
@@ -24,8 +24,11 @@ enum PartState {
 ///
 /// # Errors
 /// Returns a [`Refusal`] that names the part; its lines count from the first of `file`.
-pub fn placed<'a>(parts: &'a [Part<'a>], file: &'a [&'a [u8]]) -> Result<Vec<Option<Range<usize>>>, Refusal> {
-    let index = Index::new(file);
+pub fn place_parts<'a>(
+    parts: &'a [SketchPart<'a>],
+    file: &'a [&'a [u8]],
+) -> Result<Vec<Option<Range<usize>>>, SketchError> {
+    let index = SketchIndex::new(file);
     let all = 0..file.len();
     let mut known: Vec<PartState> =
         parts.iter().map(|part| index.core(part, &all).map_or(PartState::Nothing, PartState::Core)).collect();
@@ -39,7 +42,7 @@ pub fn placed<'a>(parts: &'a [Part<'a>], file: &'a [&'a [u8]]) -> Result<Vec<Opt
             Some(core) => PartState::Core(core),
             None if index.has_whole(part, &window) => PartState::Unchanged,
             None if index.is_exhausted() => return Err(too_alike(part)),
-            None => return Err(without_place(&index, part, &window)),
+            None => return Err(no_place_refusal(&index, part, &window)),
         };
         if let Some(slot) = known.get_mut(at) {
             *slot = found;
@@ -93,7 +96,7 @@ fn window(known: &[PartState], at: usize, lines: usize) -> Range<usize> {
 }
 
 /// Returns the refusal of a part whose lines do not determine its place.
-fn without_place(index: &Index<'_>, part: &Part<'_>, window: &Range<usize>) -> Refusal {
+fn no_place_refusal(index: &SketchIndex<'_>, part: &SketchPart<'_>, window: &Range<usize>) -> SketchError {
     let found = part
         .lines
         .iter()
@@ -101,16 +104,16 @@ fn without_place(index: &Index<'_>, part: &Part<'_>, window: &Range<usize>) -> R
         .map(|line| (line, index.positions(line, window)))
         .find(|(_, at)| !at.is_empty());
     match found {
-        None => Refusal::NoPlace {
-            part: part.which(),
+        None => SketchError::NoPlace {
+            part: part.part_name(),
             why: "none of its lines is in the file where it should be: begin and end it with unchanged lines"
                 .to_owned(),
         },
-        Some((line, at)) => Refusal::Ambiguous {
-            part: part.which(),
+        Some((line, at)) => SketchError::Ambiguous {
+            part: part.part_name(),
             why: format!(
                 "its line `{}` occurs {} times there, and no other line tells which one is meant: add unchanged lines around it",
-                shown(line),
+                display_line(line),
                 at.len()
             ),
             lines: numbers(at),
@@ -119,9 +122,9 @@ fn without_place(index: &Index<'_>, part: &Part<'_>, window: &Range<usize>) -> R
 }
 
 /// Returns the refusal of a part that matches before the previous part, or whose own lines are out of order.
-fn out_of_order(part: &Part<'_>, core: &Core) -> Refusal {
-    Refusal::NoPlace {
-        part: part.which(),
+fn out_of_order(part: &SketchPart<'_>, core: &PartCore) -> SketchError {
+    SketchError::NoPlace {
+        part: part.part_name(),
         why: format!(
             "its lines are in another order in the file (line {} comes too early there): keep the file's order",
             core.file.0.min(core.file.1) + 1
@@ -130,7 +133,7 @@ fn out_of_order(part: &Part<'_>, core: &Core) -> Refusal {
 }
 
 /// Compares a part with the lines that it replaces.
-fn compared(part: &Part<'_>, found: &[&[u8]]) -> Vec<DiffOp> {
+fn compared(part: &SketchPart<'_>, found: &[&[u8]]) -> Vec<DiffOp> {
     let old: Vec<&[u8]> = found.iter().map(|line| key(line)).collect();
     let new: Vec<&[u8]> = part.lines.iter().map(|line| key(line)).collect();
     line_diff::diff(&old, &new).ops
@@ -138,7 +141,11 @@ fn compared(part: &Part<'_>, found: &[&[u8]]) -> Vec<DiffOp> {
 
 /// Refuses a part that would remove lines of another block than that of the kept lines around them: then an unchanged
 /// line was matched far from its intended place.
-fn must_stay_in_its_block(index: &Index<'_>, part: &Part<'_>, span: &Range<usize>) -> Result<(), Refusal> {
+fn must_stay_in_its_block(
+    index: &SketchIndex<'_>,
+    part: &SketchPart<'_>,
+    span: &Range<usize>,
+) -> Result<(), SketchError> {
     let found = slice_or_empty(index.file, span.clone());
     let ops = compared(part, found);
     for (before, op, after) in neighbours(&ops) {
@@ -149,8 +156,8 @@ fn must_stay_in_its_block(index: &Index<'_>, part: &Part<'_>, span: &Range<usize
         let leaves =
             removed.clone().find(|&at| !key(index.line(at)).is_empty() && indent(index.line(at)) < round);
         if let Some(at) = leaves {
-            return Err(Refusal::Ambiguous {
-                part: part.which(),
+            return Err(SketchError::Ambiguous {
+                part: part.part_name(),
                 why: format!(
                     "it would remove {}, in which another block begins or ends (line {}): give it more of \
                      the unchanged lines",
@@ -173,7 +180,7 @@ fn neighbours(ops: &[DiffOp]) -> impl Iterator<Item = (Option<&DiffOp>, &DiffOp,
 }
 
 /// A part as it will be in the file.
-pub struct Written {
+pub struct WrittenPart {
     /// New text.
     pub new: Vec<u8>,
     /// Runs of lines that are removed without a replacement, as indices of `found`.
@@ -184,7 +191,7 @@ pub struct Written {
 ///
 /// # Errors
 /// Fails if a compared line is in neither.
-pub fn written(part: &Part<'_>, found: &[&[u8]]) -> Result<Written, Fault> {
+pub fn written(part: &SketchPart<'_>, found: &[&[u8]]) -> Result<WrittenPart, TextFault> {
     let mut new = Vec::new();
     let mut left_out = Vec::new();
     for op in compared(part, found) {
@@ -204,7 +211,7 @@ pub fn written(part: &Part<'_>, found: &[&[u8]]) -> Result<Written, Fault> {
     if found.last().is_some_and(|last| !last.ends_with(b"\n")) {
         new.pop();
     }
-    Ok(Written { new, left_out })
+    Ok(WrittenPart { new, left_out })
 }
 
 /// Kept lines next to a new one that are checked for its older version.
@@ -219,18 +226,23 @@ const ALIKE: f32 = 0.5;
 /// # Errors
 /// Fails with `Ambiguous` if they are not certain.
 pub fn span(
-    index: &Index<'_>,
-    part: &Part<'_>,
-    core: Core,
+    index: &SketchIndex<'_>,
+    part: &SketchPart<'_>,
+    core: PartCore,
     within: &Range<usize>,
-) -> Result<Range<usize>, Refusal> {
+) -> Result<Range<usize>, SketchError> {
     let start = start(index, part, core, within.start)?;
     let end = end(index, part, core, within.end)?;
     Ok(start..end + 1)
 }
 
 /// Returns the first line of the file that a part replaces.
-fn start(index: &Index<'_>, part: &Part<'_>, core: Core, from: usize) -> Result<usize, Refusal> {
+fn start(
+    index: &SketchIndex<'_>,
+    part: &SketchPart<'_>,
+    core: PartCore,
+    from: usize,
+) -> Result<usize, SketchError> {
     let (own, first) = (core.own.0, core.file.0);
     let above = slice(&part.lines, 0..own)?;
     let room = from..first;
@@ -247,11 +259,20 @@ fn start(index: &Index<'_>, part: &Part<'_>, core: Core, from: usize) -> Result<
     let nearest = at.last().copied().unwrap_or(first);
     let is_alone = at.len() == 1 && known == 0;
     let nothing_between = (nearest + 1..first).all(|at| key(index.line(at)).is_empty());
-    if known == 0 && (is_alone || nothing_between) { Ok(nearest) } else { Err(in_doubt(part, line, at)) }
+    if known == 0 && (is_alone || nothing_between) {
+        Ok(nearest)
+    } else {
+        Err(ambiguous_refusal(part, line, at))
+    }
 }
 
 /// Returns the last line of the file that a part replaces.
-fn end(index: &Index<'_>, part: &Part<'_>, core: Core, until: usize) -> Result<usize, Refusal> {
+fn end(
+    index: &SketchIndex<'_>,
+    part: &SketchPart<'_>,
+    core: PartCore,
+    until: usize,
+) -> Result<usize, SketchError> {
     let (own, last) = (core.own.1, core.file.1);
     let below = slice(&part.lines, own + 1..part.lines.len())?;
     let Some(&end) = below.last() else {
@@ -270,12 +291,12 @@ fn end(index: &Index<'_>, part: &Part<'_>, core: Core, until: usize) -> Result<u
             return match closing.filter(|_| is_closing) {
                 Some(closing) => Ok(closing),
                 None if nothing_between => Ok(*nearest),
-                None => Err(in_doubt(part, end, at)),
+                None => Err(ambiguous_refusal(part, end, at)),
             };
         }
     }
     if let Some(line) = below.iter().find(|line| !index.positions(line, &room).is_empty()) {
-        return Err(in_doubt(part, line, index.positions(line, &room)));
+        return Err(ambiguous_refusal(part, line, index.positions(line, &room)));
     }
     new_end(index, part, core, &room)
 }
@@ -283,7 +304,12 @@ fn end(index: &Index<'_>, part: &Part<'_>, core: Core, until: usize) -> Result<u
 /// Returns the last line that a part replaces if it ends in new lines only. That is the last line of the block that its
 /// last unchanged line begins, if the part continues inside the block and the marker after it does not. Otherwise the
 /// part only inserts the new lines.
-fn new_end(index: &Index<'_>, part: &Part<'_>, core: Core, room: &Range<usize>) -> Result<usize, Refusal> {
+fn new_end(
+    index: &SketchIndex<'_>,
+    part: &SketchPart<'_>,
+    core: PartCore,
+    room: &Range<usize>,
+) -> Result<usize, SketchError> {
     let (own, last) = (core.own.1, core.file.1);
     let below = slice(&part.lines, own + 1..part.lines.len())?;
     let depth = below.iter().filter(|line| !key(line).is_empty()).map(|line| indent(line)).min().unwrap_or(0);
@@ -301,28 +327,28 @@ fn new_end(index: &Index<'_>, part: &Part<'_>, core: Core, room: &Range<usize>) 
 }
 
 /// Returns the first line that is indented no deeper than `depth`, ignoring blank ones.
-fn closing_line(index: &Index<'_>, room: &Range<usize>, depth: usize) -> Option<usize> {
+fn closing_line(index: &SketchIndex<'_>, room: &Range<usize>, depth: usize) -> Option<usize> {
     room.clone().find(|&at| !key(index.line(at)).is_empty() && indent(index.line(at)) <= depth)
 }
 
 /// Refuses new lines at an end of the sketch without a marker if the file continues there: the rest of the file may be
 /// meant to stay or to be removed.
 fn must_say_what_stays(
-    index: &Index<'_>,
-    part: &Part<'_>,
+    index: &SketchIndex<'_>,
+    part: &SketchPart<'_>,
     new: &[&[u8]],
     marker: Option<usize>,
     room: &Range<usize>,
     anchor: usize,
-) -> Result<(), Refusal> {
+) -> Result<(), SketchError> {
     let goes_on = room.clone().any(|at| !key(index.line(at)).is_empty());
     let first_new = new.iter().find(|line| !key(line).is_empty());
     match first_new {
-        Some(line) if marker.is_none() && goes_on => Err(Refusal::Ambiguous {
-            part: part.which(),
+        Some(line) if marker.is_none() && goes_on => Err(SketchError::Ambiguous {
+            part: part.part_name(),
             why: format!(
                 "its last line `{}` is new, but the file continues after it: end the sketch with a marker, or with the unchanged line after the last replaced one",
-                shown(line)
+                display_line(line)
             ),
             lines: vec![anchor + 1],
         }),
@@ -332,20 +358,20 @@ fn must_say_what_stays(
 
 /// Refuses new lines at the edge of a part if they may be meant to replace one of the kept lines next to them.
 fn must_be_an_insertion<'a>(
-    index: &Index<'_>,
-    part: &Part<'_>,
+    index: &SketchIndex<'_>,
+    part: &SketchPart<'_>,
     new: &[&[u8]],
     kept: impl Iterator<Item = &'a [u8]>,
     anchor: usize,
-) -> Result<(), Refusal> {
-    let kept: Vec<String> = kept.map(shown).collect();
-    for line in new.iter().filter(|line| !key(line).is_empty()).map(|line| shown(line)) {
+) -> Result<(), SketchError> {
+    let kept: Vec<String> = kept.map(display_line).collect();
+    for line in new.iter().filter(|line| !key(line).is_empty()).map(|line| display_line(line)) {
         if !index.may_compare(kept.len() * CLOSE_LOOK) {
             return Err(too_alike(part));
         }
         if let Some(older) = kept.iter().find(|kept| is_alike(&line, kept)) {
-            return Err(Refusal::Ambiguous {
-                part: part.which(),
+            return Err(SketchError::Ambiguous {
+                part: part.part_name(),
                 why: format!(
                     "its new line `{line}` is next to a marker that keeps `{older}`: to replace that line, continue the sketch to the unchanged line after it; to keep it, include it"
                 ),
@@ -369,12 +395,12 @@ fn is_alike(one: &str, other: &str) -> bool {
 }
 
 /// Returns the refusal of an edge line that has several possible places.
-fn in_doubt(part: &Part<'_>, line: &[u8], at: &[usize]) -> Refusal {
-    Refusal::Ambiguous {
-        part: part.which(),
+fn ambiguous_refusal(part: &SketchPart<'_>, line: &[u8], at: &[usize]) -> SketchError {
+    SketchError::Ambiguous {
+        part: part.part_name(),
         why: format!(
             "its line `{}` could be several lines of the file: begin and end the part with unchanged lines that occur once",
-            shown(line)
+            display_line(line)
         ),
         lines: numbers(at),
     }

@@ -8,17 +8,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Conflict, ConflictKind, FileType, Path, Paths, Side, Trees, Versions};
 use crate::limits::MERGE_RENAME_PAIRS_MAX;
 use crate::sha256::Sha256;
-use crate::text::renames::{self, Candidate, Compared, List};
+use crate::text::renames::{self, List, RenameCandidate, SimilarFiles};
 
 /// Files of a merge.
-pub struct Entries {
+pub struct MergeFiles {
     /// Paths of each file.
     pub files: Vec<Paths>,
     /// Files that one side created in a folder that the other moved.
     pub moved_folders: Vec<Conflict>,
 }
 
-impl Entries {
+impl MergeFiles {
     /// Finds the files, with the renames of both sides.
     pub fn of<E>(trees: &Trees<'_, E>) -> Result<Self, E> {
         let [ours, theirs] = [renames_of(trees, Side::Ours)?, renames_of(trees, Side::Theirs)?];
@@ -53,7 +53,7 @@ impl Entries {
 ///
 /// As in git, contents are compared only where a rename matters: if the other side changed the file, or created one in a
 /// folder that this side removed.
-fn renames_of<E>(trees: &Trees<'_, E>, side: Side) -> Result<Renames, E> {
+fn renames_of<E>(trees: &Trees<'_, E>, side: Side) -> Result<SideRenames, E> {
     let is_gone = |versions: &Versions| {
         !versions.has_unknown_base && versions.base.is_some() && versions.on(side).is_none()
     };
@@ -62,7 +62,7 @@ fn renames_of<E>(trees: &Trees<'_, E>, side: Side) -> Result<Renames, E> {
             && trees.paths.get(from).is_some_and(is_gone)
             && trees.paths.get(to).is_some_and(|versions| is_added(versions, side))
     };
-    let mut renames: Renames = trees.moved.iter().filter(is_certain).cloned().collect();
+    let mut renames: SideRenames = trees.moved.iter().filter(is_certain).cloned().collect();
     let taken: BTreeSet<Path> = renames.values().cloned().collect();
     let gone: Vec<(&Path, &Versions)> =
         trees.paths.iter().filter(|(path, it)| is_gone(it) && !renames.contains_key(*path)).collect();
@@ -71,10 +71,10 @@ fn renames_of<E>(trees: &Trees<'_, E>, side: Side) -> Result<Renames, E> {
     if gone.is_empty() || come.is_empty() {
         return Ok(renames);
     }
-    let new = folders_with_new(trees, other(side));
+    let new = folders_with_new(trees, other_side(side));
     let is_relevant = |index: usize| {
         let Some((path, versions)) = gone.get(index) else { return false };
-        let is_kept = versions.on(other(side)).zip(versions.base.as_ref());
+        let is_kept = versions.on(other_side(side)).zip(versions.base.as_ref());
         is_kept.is_none_or(|(there, base)| !there.is_same(base))
             || folders_above(path).any(|folder| new.contains(folder) && is_removed(trees, side, folder))
     };
@@ -88,7 +88,7 @@ fn renames_of<E>(trees: &Trees<'_, E>, side: Side) -> Result<Renames, E> {
             None => Ok(None),
         }
     };
-    let compared = Compared { is_relevant: &is_relevant, pairs_max: MERGE_RENAME_PAIRS_MAX, read: &read };
+    let compared = SimilarFiles { is_relevant: &is_relevant, pairs_max: MERGE_RENAME_PAIRS_MAX, read: &read };
     let found = renames::find(&candidates(&gone, Side::Base), &candidates(&come, side), &compared)?;
     let named =
         |rename: renames::Rename| Some((gone.get(rename.from)?.0.clone(), come.get(rename.to)?.0.clone()));
@@ -97,37 +97,40 @@ fn renames_of<E>(trees: &Trees<'_, E>, side: Side) -> Result<Renames, E> {
 }
 
 /// Returns files as candidates for renames.
-fn candidates<'a>(files: &[(&'a Path, &Versions)], side: Side) -> Vec<Candidate<'a, (FileType, Sha256)>> {
+fn candidates<'a>(
+    files: &[(&'a Path, &Versions)],
+    side: Side,
+) -> Vec<RenameCandidate<'a, (FileType, Sha256)>> {
     let empty = Sha256::of(b"");
     let id = |versions: &Versions| {
         let version = versions.on(side)?;
         (version.sha256 != empty).then_some((version.file_type, version.sha256))
     };
-    files.iter().map(|(path, versions)| Candidate { path: path.as_slice(), id: id(versions) }).collect()
+    files.iter().map(|(path, versions)| RenameCandidate { path: path.as_slice(), id: id(versions) }).collect()
 }
 
 /// Renames of one side, from old to new paths.
-pub type Renames = BTreeMap<Path, Path>;
+pub type SideRenames = BTreeMap<Path, Path>;
 
 /// Folders that one side moved, with their new paths; `None` if it moved as many files to one folder as to another.
 pub struct MovedFolders(BTreeMap<Path, Option<Path>>);
 
 /// A file whose folder moved.
-struct Moved {
+struct FileOfMovedFolder {
     /// Its path with the folder; `None` if the folder was split.
     target: Option<Path>,
 }
 
 impl MovedFolders {
     /// Returns the conflicts about moved folders; `renames` are those of ours and theirs.
-    pub fn conflicts<E>(trees: &Trees<'_, E>, renames: [&Renames; 2]) -> Vec<Conflict> {
+    pub fn conflicts<E>(trees: &Trees<'_, E>, renames: [&SideRenames; 2]) -> Vec<Conflict> {
         let moved = [Self::of(trees, Side::Ours, renames[0]), Self::of(trees, Side::Theirs, renames[1])];
         let mut found = Vec::new();
         for (side, [here, there]) in
             [(Side::Ours, [&moved[1], &moved[0]]), (Side::Theirs, [&moved[0], &moved[1]])]
         {
             for (path, _) in trees.paths.iter().filter(|(_, versions)| is_added(versions, side)) {
-                let Some(Moved { target }) = here.target(path, there) else { continue };
+                let Some(FileOfMovedFolder { target }) = here.target(path, there) else { continue };
                 let own = |of| (of == side).then(|| path.clone());
                 let paths = Paths { base: None, ours: own(Side::Ours), theirs: own(Side::Theirs) };
                 found.push(Conflict { kind: ConflictKind::FolderMoved, paths, lines: Vec::new(), target });
@@ -137,8 +140,8 @@ impl MovedFolders {
     }
 
     /// Finds the folders that a side moved and in which the other created a file.
-    fn of<E>(trees: &Trees<'_, E>, side: Side, renames: &Renames) -> Self {
-        let new = folders_with_new(trees, other(side));
+    fn of<E>(trees: &Trees<'_, E>, side: Side, renames: &SideRenames) -> Self {
+        let new = folders_with_new(trees, other_side(side));
         let mut counts: BTreeMap<Path, BTreeMap<Path, usize>> = BTreeMap::new();
         for (from, to) in renames {
             let (mut old, mut moved) = (folder_of(from), folder_of(to));
@@ -164,9 +167,9 @@ impl MovedFolders {
     }
 
     /// Returns the path that a new file gets with its folder; `None` if no folder above it moved.
-    fn target(&self, path: &[u8], there: &Self) -> Option<Moved> {
+    fn target(&self, path: &[u8], there: &Self) -> Option<FileOfMovedFolder> {
         let (old, target) = folders_above(path).find_map(|folder| Some((folder, self.0.get(folder)?)))?;
-        let Some(target) = target else { return Some(Moved { target: None }) };
+        let Some(target) = target else { return Some(FileOfMovedFolder { target: None }) };
         // The other side moved that folder away.
         if there.0.contains_key(target) {
             return None;
@@ -174,12 +177,12 @@ impl MovedFolders {
         let rest = path.strip_prefix(old)?;
         let moved = [target.as_slice(), rest].concat();
         let target = moved.strip_prefix(b"/").map(<[u8]>::to_vec).unwrap_or(moved);
-        Some(Moved { target: Some(target) })
+        Some(FileOfMovedFolder { target: Some(target) })
     }
 }
 
 /// Returns the other of the two sides that changed the base.
-pub const fn other(side: Side) -> Side {
+pub const fn other_side(side: Side) -> Side {
     match side {
         Side::Ours => Side::Theirs,
         Side::Base | Side::Theirs => Side::Ours,
@@ -215,6 +218,6 @@ pub fn is_removed<E>(trees: &Trees<'_, E>, side: Side, folder: &[u8]) -> bool {
 
 /// Returns the folders in which only `side` created a file directly.
 pub fn folders_with_new<'t, E>(trees: &Trees<'t, E>, side: Side) -> BTreeSet<&'t [u8]> {
-    let is_only = |versions: &Versions| is_added(versions, side) && versions.on(other(side)).is_none();
+    let is_only = |versions: &Versions| is_added(versions, side) && versions.on(other_side(side)).is_none();
     trees.paths.iter().filter(|(_, it)| is_only(it)).map(|(path, _)| folder_of(path)).collect()
 }

@@ -23,9 +23,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::sha256::Sha256;
-use crate::text::merge::{Alike, merge, overlaps};
+use crate::text::merge::{EqualChanges, merge, overlaps};
 
-use entries::Entries;
+use entries::MergeFiles;
 
 /// Path from the root, as bytes.
 pub type Path = Vec<u8>;
@@ -137,7 +137,7 @@ impl Paths {
 
 /// Bytes of a merged file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum MergedSource {
     /// Bytes of one side, at its path there.
     Side(Side),
     /// New ones.
@@ -152,7 +152,7 @@ pub struct MergedFile {
     /// Version.
     pub version: Version,
     /// Bytes.
-    pub source: Source,
+    pub source: MergedSource,
 }
 
 /// Effect of their change of one file.
@@ -222,15 +222,15 @@ pub struct Plan {
 }
 
 /// A file that may merge.
-type Settled = Result<Option<MergedFile>, Box<Conflict>>;
+type MergeCandidate = Result<Option<MergedFile>, Box<Conflict>>;
 
 /// Merges their tree into ours.
 ///
 /// # Errors
 /// Returns the errors of reading a version.
 pub fn plan<E>(trees: &Trees<'_, E>) -> Result<Plan, E> {
-    let entries = Entries::of(trees)?;
-    let mut settled: Vec<(Paths, Settled)> = Vec::new();
+    let entries = MergeFiles::of(trees)?;
+    let mut settled: Vec<(Paths, MergeCandidate)> = Vec::new();
     for paths in &entries.files {
         settled.push((paths.clone(), settle(trees, paths)?));
     }
@@ -272,15 +272,18 @@ fn refused<T>(kind: ConflictKind, paths: &Paths) -> Result<T, Box<Conflict>> {
 }
 
 /// Merges one file.
-fn settle<E>(trees: &Trees<'_, E>, paths: &Paths) -> Result<Settled, E> {
+fn settle<E>(trees: &Trees<'_, E>, paths: &Paths) -> Result<MergeCandidate, E> {
     let base = version(trees, Side::Base, paths.base.as_ref());
     let ours = version(trees, Side::Ours, paths.ours.as_ref());
     let theirs = version(trees, Side::Theirs, paths.theirs.as_ref());
     let is_unknown =
         paths.all().into_iter().any(|path| trees.paths.get(path).is_some_and(|it| it.has_unknown_base));
     let take = |side, path: &Option<Path>, version: &Version| {
-        let file =
-            |path: &Path| MergedFile { path: path.clone(), version: *version, source: Source::Side(side) };
+        let file = |path: &Path| MergedFile {
+            path: path.clone(),
+            version: *version,
+            source: MergedSource::Side(side),
+        };
         Ok(path.as_ref().map(file))
     };
     let is_renamed = |path: &Option<Path>| path.is_some() && paths.base.is_some() && *path != paths.base;
@@ -326,7 +329,7 @@ fn merge_versions<E>(
     paths: &Paths,
     (base, ours, theirs): (Option<&Version>, &Version, &Version),
     is_moved: bool,
-) -> Result<Result<(Version, Source), Box<Conflict>>, E> {
+) -> Result<Result<(Version, MergedSource), Box<Conflict>>, E> {
     let kind = if base.is_some() { ConflictKind::BothChanged } else { ConflictKind::BothAdded };
     if base.is_none() && ours.is_executable() != theirs.is_executable() {
         return Ok(refused(kind, paths));
@@ -337,11 +340,11 @@ fn merge_versions<E>(
     let is_base = |version: &Version| base.is_some_and(|base| base.has_bytes_of(version));
     let mode = merged_mode(base, ours, theirs);
     if ours.has_bytes_of(theirs) || is_base(theirs) {
-        return Ok(Ok((Version { mode, ..*ours }, Source::Side(Side::Ours))));
+        return Ok(Ok((Version { mode, ..*ours }, MergedSource::Side(Side::Ours))));
     }
     if is_base(ours) {
         let mode = if ours.file_type == theirs.file_type { mode } else { theirs.mode };
-        return Ok(Ok((Version { mode, ..*theirs }, Source::Side(Side::Theirs))));
+        return Ok(Ok((Version { mode, ..*theirs }, MergedSource::Side(Side::Theirs))));
     }
     if ours.file_type != theirs.file_type {
         return Ok(refused(ConflictKind::TypeChanged, paths));
@@ -360,10 +363,10 @@ fn merge_versions<E>(
     if [&base, &one, &other].iter().any(|text| text.contains(&0)) {
         return Ok(refused(kind, paths));
     }
-    Ok(match merge(&base, &one, &other, Alike::Once) {
+    Ok(match merge(&base, &one, &other, EqualChanges::Once) {
         Ok(bytes) => {
             let version = Version { mode, sha256: Sha256::of(&bytes), ..*ours };
-            Ok((version, Source::Merged(bytes)))
+            Ok((version, MergedSource::Merged(bytes)))
         }
         Err(_) => Err(Box::new(Conflict { lines: overlaps(&base, &one, &other), ..conflict(kind, paths) })),
     })
@@ -379,7 +382,7 @@ fn merged_mode(base: Option<&Version>, ours: &Version, theirs: &Version) -> u32 
 }
 
 /// Finds files that would get one path: a conflict, unless they are equal.
-fn must_have_one_file(settled: &mut [(Paths, Settled)]) {
+fn must_have_one_file(settled: &mut [(Paths, MergeCandidate)]) {
     let mut by_path: BTreeMap<Path, Vec<usize>> = BTreeMap::new();
     for (index, (_, result)) in settled.iter().enumerate() {
         if let Ok(Some(file)) = result {
@@ -387,7 +390,8 @@ fn must_have_one_file(settled: &mut [(Paths, Settled)]) {
         }
     }
     for (path, indexes) in by_path.into_iter().filter(|(_, indexes)| indexes.len() > 1) {
-        let files: Vec<&(Paths, Settled)> = indexes.iter().filter_map(|index| settled.get(*index)).collect();
+        let files: Vec<&(Paths, MergeCandidate)> =
+            indexes.iter().filter_map(|index| settled.get(*index)).collect();
         let versions: Vec<Version> =
             files.iter().filter_map(|(_, result)| Some(result.as_ref().ok()?.as_ref()?.version)).collect();
         let are_same =
@@ -413,9 +417,9 @@ fn must_have_one_file(settled: &mut [(Paths, Settled)]) {
 }
 
 /// Finds files at paths where folders with other files will be.
-fn must_not_be_below_files<E>(trees: &Trees<'_, E>, settled: &mut [(Paths, Settled)]) {
+fn must_not_be_below_files<E>(trees: &Trees<'_, E>, settled: &mut [(Paths, MergeCandidate)]) {
     let file_of =
-        |(_, result): &(Paths, Settled)| result.as_ref().ok()?.as_ref().map(|file| file.path.clone());
+        |(_, result): &(Paths, MergeCandidate)| result.as_ref().ok()?.as_ref().map(|file| file.path.clone());
     let files: BTreeSet<Path> = settled.iter().filter_map(file_of).collect();
     for (paths, result) in settled.iter_mut() {
         let Ok(Some(file)) = result else { continue };

@@ -57,8 +57,8 @@ fn merged(sides: [&Tree; 3]) -> (Plan, Tree) {
     for action in &plan.actions {
         let Some(file) = &action.result else { continue };
         let bytes = match &file.source {
-            Source::Merged(bytes) => bytes.clone(),
-            Source::Side(side) => {
+            MergedSource::Merged(bytes) => bytes.clone(),
+            MergedSource::Side(side) => {
                 let paths = &action.paths;
                 let path = if *side == Side::Ours { &paths.ours } else { &paths.theirs };
                 sides[*side as usize][&text(path.as_ref().unwrap())].2.clone()

@@ -7,22 +7,22 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Bash;
-use super::command_diff::{self, Sides, Tree};
-use super::direct::Scanned;
+use super::command_diff::{self, ScannedTree, TreePair};
+use super::direct::TreeScan;
 use super::request::{body, subject};
-use super::saved_untracked::{SavedUntracked, Untracked};
+use super::saved_untracked::{SavedUntracked, UnscannedFiles};
 use crate::engine::Engine;
 use crate::engine::change::external_changes::Backups;
 use crate::engine::change::{Change, record};
 use crate::engine::history::client_calls::{
-    ClientCall, Closing, Commands, ConcurrentChanges, FileBefore, Turns,
+    ClientCall, ClosingEvent, ConcurrentChanges, FileBefore, RunningCommands, Turns,
 };
 use crate::engine::policy::settings::Key;
-use crate::engine::sandbox::repositories::{self, Looking};
+use crate::engine::sandbox::repositories::{self, SearchDepth};
 use crate::engine::snapshot::EXTERNAL;
 use crate::engine::store::state::State;
 use crate::engine::workspace::protect::is_protected;
-use crate::engine::workspace::survey::{Survey, Touched};
+use crate::engine::workspace::survey::{Survey, SurveyDiff};
 use crate::error::Error;
 use crate::tools::Tool as _;
 
@@ -48,18 +48,18 @@ pub fn begin(engine: &mut Engine, command: &str, is_background: bool) -> Result<
         return call.save_commands(state, None);
     }
     let (others, writers): (Vec<_>, Vec<_>) =
-        ClientCall::others(state, &session)?.into_iter().partition(|call| call.commands.is_some());
+        ClientCall::calls_of_others(state, &session)?.into_iter().partition(|call| call.commands.is_some());
     let survey = survey_of(engine)?;
     // What another call has written so far will be recorded as its own.
     let is_late = !others.is_empty() || !writers.is_empty();
-    let Some(scanned) = Scanned::scan(engine, state, survey.as_ref(), is_late)? else { return Ok(()) };
+    let Some(scanned) = TreeScan::scan(engine, state, survey.as_ref(), is_late)? else { return Ok(()) };
     let Some(survey) = survey else { return Ok(()) };
     // One look a turn is cheaper, but commands of several agents can only be told apart one by one.
     let is_large = survey.count() > engine.policy().size(Key::GuardFiles);
     let mut call = ClientCall::begin(state, &session, Bash::NAME)?;
     call.heads = scanned.heads;
     call.files = saved(&scanned.kept, &survey, &mut Backups::new(state))?;
-    call.commands = Some(Commands {
+    call.commands = Some(RunningCommands {
         texts: vec![command.to_owned()],
         running: 1,
         until_stop: is_background || (is_large && !Turns::is_other_open(state, &session)),
@@ -81,7 +81,7 @@ pub fn begin(engine: &mut Engine, command: &str, is_background: bool) -> Result<
 ///
 /// # Errors
 /// Fails as [`begin`] does.
-pub fn end(engine: &mut Engine, closing: Option<Closing>, goes_on: bool) -> Result<usize, Error> {
+pub fn end(engine: &mut Engine, closing: Option<ClosingEvent>, goes_on: bool) -> Result<usize, Error> {
     let session = engine.session().to_string();
     let change = engine.begin(Bash::NAME, &[], false)?;
     let Some(state) = change.state() else { return Ok(0) };
@@ -100,12 +100,12 @@ pub fn end(engine: &mut Engine, closing: Option<Closing>, goes_on: bool) -> Resu
         }
     }
     // Of a command that the user rejected, the differences are the user's; the next look records them as external.
-    let is_rejected = closing == Some(Closing::Prompt) && !call.has_ended;
+    let is_rejected = closing == Some(ClosingEvent::Prompt) && !call.has_ended;
     let files = if is_rejected {
         drop(change);
         0
     } else {
-        look_again(change, &call, &commands)?
+        record_differences(change, &call, &commands)?
     };
     let locked = engine.lock()?;
     // A command that has begun since goes on with the call.
@@ -116,11 +116,15 @@ pub fn end(engine: &mut Engine, closing: Option<Closing>, goes_on: bool) -> Resu
 }
 
 /// Records what is different since commands began; returns the number of files whose writer is unknown.
-fn look_again(mut change: Change<'_>, call: &ClientCall, commands: &Commands) -> Result<usize, Error> {
+fn record_differences(
+    mut change: Change<'_>,
+    call: &ClientCall,
+    commands: &RunningCommands,
+) -> Result<usize, Error> {
     let Some(state) = change.state() else { return Ok(0) };
     let before = call.survey(state)?.and_then(|bytes| Survey::from_bytes(&bytes));
     // Another session's file tool may have written, and will say so.
-    let pending = ClientCall::others(state, &call.session)?;
+    let pending = ClientCall::calls_of_others(state, &call.session)?;
     let Some((before, after)) = before.zip(survey_of(change.engine())?) else { return Ok(0) };
     let mut touched = before.touched(&after, None);
     touched.retain(|touched| {
@@ -135,7 +139,7 @@ fn look_again(mut change: Change<'_>, call: &ClientCall, commands: &Commands) ->
         // File tools have said what they wrote.
         touched.retain(|touched| !theirs.files.contains_key(&touched.path));
         let only = paths_of(&touched);
-        let looked = record::Looked { survey: Some(after), only: Some(&only) };
+        let looked = record::RecentSurvey { survey: Some(after), only: Some(&only) };
         record::scan_as(change.engine(), (None, None), EXTERNAL, 0, looked)?;
         return Ok(touched.len());
     }
@@ -147,18 +151,18 @@ fn look_again(mut change: Change<'_>, call: &ClientCall, commands: &Commands) ->
 fn record_changes(
     mut change: Change<'_>,
     call: &ClientCall,
-    commands: &Commands,
+    commands: &RunningCommands,
     (before, after): (&Survey, Arc<Survey>),
-    (touched, theirs): (&[Touched], &ConcurrentChanges),
+    (touched, theirs): (&[SurveyDiff], &ConcurrentChanges),
 ) -> Result<(), Error> {
     let text = commands.texts.join("\n");
     let (subject, body) = (subject(&text), body(&text, None));
     let only = paths_of(touched);
-    let looked = record::Looked { survey: Some(Arc::clone(&after)), only: Some(&only) };
+    let looked = record::RecentSurvey { survey: Some(Arc::clone(&after)), only: Some(&only) };
     let words = (Some(subject.clone()), body.as_deref());
     let seq = change.spend_number()?;
     let recorded = record::scan_as(change.engine(), words, Bash::NAME, seq, looked)?;
-    let untracked = Untracked::of(&recorded.left_out, &recorded.ignored, Some(&after));
+    let untracked = UnscannedFiles::of(&recorded.left_out, &recorded.ignored, Some(&after));
     if let Some(id) = recorded.id {
         change.engine().set_snapshot(id);
     }
@@ -168,10 +172,10 @@ fn record_changes(
         Some((file.path.clone(), bytes))
     }));
     let trees = [
-        Tree { untracked: Untracked::default(), tip: commands.tip.clone() },
-        Tree { untracked, tip: record::newest_or_head(change.engine())? },
+        ScannedTree { untracked: UnscannedFiles::default(), tip: commands.tip.clone() },
+        ScannedTree { untracked, tip: record::newest_or_head(change.engine())? },
     ];
-    let sides = Sides {
+    let sides = TreePair {
         surveys: [before, &*after],
         trees: [&trees[0], &trees[1]],
         is_overlapped: false,
@@ -184,13 +188,13 @@ fn record_changes(
 }
 
 /// Returns the paths that a scan is to record.
-fn paths_of(touched: &[Touched]) -> BTreeSet<Vec<u8>> {
+fn paths_of(touched: &[SurveyDiff]) -> BTreeSet<Vec<u8>> {
     touched.iter().map(|touched| touched.path.as_bytes().to_vec()).collect()
 }
 
 /// Surveys the workspace without the folders of repositories and of lbx; `None` if there are too many files.
 fn survey_of(engine: &Engine) -> Result<Option<Arc<Survey>>, Error> {
-    let (_, survey) = repositories::find(&engine.workspace, &engine.control, None, Looking::AtAll)?;
+    let (_, survey) = repositories::find(&engine.workspace, &engine.control, None, SearchDepth::AtAll)?;
     Ok(survey.map(Arc::new))
 }
 

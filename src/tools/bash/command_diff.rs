@@ -4,13 +4,13 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::response::{Action, CommandDiff, FileChange, warn_of};
-use super::saved_untracked::{SavedUntracked, Untracked};
+use super::saved_untracked::{SavedUntracked, UnscannedFiles};
 use crate::engine::change::external_changes::{
-    Backups, CommandChanges, Created, DoneFile, SpecialFile, Traces,
+    Backups, CommandChanges, CommandFile, EmptyFile, SpecialFile, Traces,
 };
 use crate::engine::change::{Change, record};
 use crate::engine::history::client_calls::ConcurrentChanges;
-use crate::engine::history::replay::same;
+use crate::engine::history::replay::is_same;
 use crate::engine::journal::steps::Thing as Marked;
 use crate::engine::journal::{FolderEntry, FolderMode, Version};
 use crate::engine::policy::settings::Key;
@@ -19,7 +19,7 @@ use crate::engine::snapshot::{Store, Trees};
 use crate::engine::store::state::State;
 use crate::engine::workspace::metadata::Identity;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::survey::{Survey, Thing, Touched};
+use crate::engine::workspace::survey::{EntryStat, Survey, SurveyDiff};
 use crate::engine::workspace::{Workspace, digest, fs};
 use crate::error::{Error, text};
 use crate::sha256::Sha256;
@@ -31,19 +31,19 @@ const BEFORE: usize = 0;
 const AFTER: usize = 1;
 
 /// The work tree at one moment, as a scan found it.
-pub struct Tree {
+pub struct ScannedTree {
     /// Files that the snapshot leaves out.
-    pub untracked: Untracked,
+    pub untracked: UnscannedFiles,
     /// Newest snapshot.
     pub tip: Option<String>,
 }
 
 /// The work tree before and after a command.
-pub struct Sides<'a> {
+pub struct TreePair<'a> {
     /// Surveys before and after.
     pub surveys: [&'a Survey; 2],
     /// Scans before and after.
-    pub trees: [&'a Tree; 2],
+    pub trees: [&'a ScannedTree; 2],
     /// True if another command ran at the same time.
     pub is_overlapped: bool,
     /// Bytes of files that no snapshot has.
@@ -60,19 +60,20 @@ pub struct Sides<'a> {
 /// Returns the OS error.
 pub fn record(
     mut change: Change<'_>,
-    sides: &Sides<'_>,
-    touched: &[Touched],
+    sides: &TreePair<'_>,
+    touched: &[SurveyDiff],
     message: (String, Option<String>),
 ) -> Result<CommandDiff, Error> {
     let state = State::open(change.workspace())?;
-    let mut collector = Collector::new(&change, &state, sides)?;
+    let mut collector = ChangeCollector::new(&change, &state, sides)?;
     for touched in touched {
         if !sides.held.iter().any(|held| touched.path.is_within(&held.path)) {
-            collector.take(touched)?;
+            collector.add_difference(touched)?;
         }
     }
     for held in sides.held {
-        collector.arrive(&held.path, Marked { inode: held.inode, is_folder: held.is_folder, closed: None });
+        collector
+            .add_arrival(&held.path, Marked { inode: held.inode, is_folder: held.is_folder, closed: None });
     }
     let by_others = std::mem::take(&mut collector.by_others);
     let lost = std::mem::take(&mut collector.ignored_lost);
@@ -121,7 +122,7 @@ fn list_so_far(list: &mut Vec<FileChange>, theirs: &ConcurrentChanges) {
             }
             Some(_) => {}
             None => {
-                let action = Action::between(before.as_ref(), after.as_ref());
+                let action = Action::effect_between(before.as_ref(), after.as_ref());
                 let (path, sha256) = (path.clone(), None);
                 list.push(FileChange { path, action, sha256, ignored: None, is_lost: false });
             }
@@ -132,7 +133,7 @@ fn list_so_far(list: &mut Vec<FileChange>, theirs: &ConcurrentChanges) {
 
 /// A folder that was made or removed.
 #[derive(Default)]
-struct FolderSeen {
+struct FolderEvent {
     /// Its permission bits.
     mode: u32,
     /// True if it lies in a folder that git ignores: alone it counts as no change.
@@ -144,10 +145,10 @@ struct FolderSeen {
 }
 
 /// Folders that a command removed, or made.
-type FoldersSeen = BTreeMap<WorkspacePath, FolderSeen>;
+type FolderEvents = BTreeMap<WorkspacePath, FolderEvent>;
 
 /// Collects the changes of a command, as far as they are known.
-struct Collector<'a, 's, 'e> {
+struct ChangeCollector<'a, 's, 'e> {
     /// Change to record.
     change: &'a Change<'e>,
     /// The snapshots.
@@ -155,13 +156,13 @@ struct Collector<'a, 's, 'e> {
     /// The files of the newest snapshots before and after.
     tips: [Option<RefCell<Trees>>; 2],
     /// The work tree.
-    sides: &'a Sides<'a>,
+    sides: &'a TreePair<'a>,
     /// Old bytes.
     backups: Backups<'s>,
     /// Changes to record.
     done: CommandChanges,
     /// Folders that only existed before, and after.
-    folders: [FoldersSeen; 2],
+    folders: [FolderEvents; 2],
     /// Files for the response.
     list: BTreeMap<WorkspacePath, FileChange>,
     /// Ignored files whose old bytes nobody has.
@@ -174,11 +175,11 @@ struct Collector<'a, 's, 'e> {
     by_others: Vec<WorkspacePath>,
 }
 
-impl<'a, 's, 'e> Collector<'a, 's, 'e> {
+impl<'a, 's, 'e> ChangeCollector<'a, 's, 'e> {
     /// Starts without changes.
-    fn new(change: &'a Change<'e>, state: &'s State, sides: &'a Sides<'a>) -> Result<Self, Error> {
+    fn new(change: &'a Change<'e>, state: &'s State, sides: &'a TreePair<'a>) -> Result<Self, Error> {
         let store = record::find(change.engine_ref())?;
-        let files_of = |tree: &Tree| match (&store, &tree.tip) {
+        let files_of = |tree: &ScannedTree| match (&store, &tree.tip) {
             (Some(store), Some(tip)) => store.files_of(tip).map(|files| Some(RefCell::new(files))),
             _ => Ok(None),
         };
@@ -200,9 +201,9 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
     }
 
     /// Adds a difference.
-    fn take(&mut self, touched: &Touched) -> Result<(), Error> {
-        let Touched { path, before, after } = touched;
-        if self.sides.theirs.own(path) {
+    fn add_difference(&mut self, touched: &SurveyDiff) -> Result<(), Error> {
+        let SurveyDiff { path, before, after } = touched;
+        if self.sides.theirs.is_theirs(path) {
             return Ok(());
         }
         match (before, after) {
@@ -219,8 +220,8 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             }
             (None, None) => self.take_file(path, None, None),
             (before, after) => {
-                before.as_ref().map_or(Ok(()), |before| self.take_gone(path, before))?;
-                after.as_ref().map_or(Ok(()), |after| self.take_new(path, after))?;
+                before.as_ref().map_or(Ok(()), |before| self.add_deleted(path, before))?;
+                after.as_ref().map_or(Ok(()), |after| self.add_new(path, after))?;
                 if before.is_some() && after.is_some() {
                     self.note_replaced(path);
                 }
@@ -244,7 +245,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
     }
 
     /// Adds something that was deleted.
-    fn take_gone(&mut self, path: &WorkspacePath, before: &Thing) -> Result<(), Error> {
+    fn add_deleted(&mut self, path: &WorkspacePath, before: &EntryStat) -> Result<(), Error> {
         if is_file(before) {
             return self.take_file(path, Some(before), None);
         }
@@ -264,17 +265,17 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
     }
 
     /// Adds a folder that exists on one side alone.
-    fn take_folder(&mut self, side: usize, path: &WorkspacePath, folder: &Thing) {
+    fn take_folder(&mut self, side: usize, path: &WorkspacePath, folder: &EntryStat) {
         if !self.sides.theirs.folders.contains(path) {
             let ignored = self.untracked(|untracked| untracked.ignored_folder(path));
             let (mode, is_ignored) = (folder.recorded_mode(), ignored.is_some_and(|it| it.0 != path));
-            let seen = FolderSeen { mode, is_ignored, ..FolderSeen::default() };
+            let seen = FolderEvent { mode, is_ignored, ..FolderEvent::default() };
             self.folders.get_mut(side).map(|folders| folders.insert(path.clone(), seen));
         }
     }
 
     /// Adds something new.
-    fn take_new(&mut self, path: &WorkspacePath, after: &Thing) -> Result<(), Error> {
+    fn add_new(&mut self, path: &WorkspacePath, after: &EntryStat) -> Result<(), Error> {
         if after.kind().is_dir() {
             self.take_folder(AFTER, path, after);
             return Ok(());
@@ -292,20 +293,20 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
                 return self.take_file(path, None, Some(after));
             }
         }
-        self.arrive(path, Marked { inode: after.inode(), is_folder: false, closed: None });
+        self.add_arrival(path, Marked { inode: after.inode(), is_folder: false, closed: None });
         Ok(())
     }
 
     /// Records something that an undo can move away, but a redo cannot create from bytes.
-    fn arrive(&mut self, path: &WorkspacePath, thing: Marked) {
-        self.done.arrived.push(Created { path: path.clone(), thing });
+    fn add_arrival(&mut self, path: &WorkspacePath, thing: Marked) {
+        self.done.arrived.push(EmptyFile { path: path.clone(), thing });
         let action = if self.list.contains_key(path) { Action::Modify } else { Action::Create };
         self.note_listed(path, action, None);
         self.note(AFTER, path, |folder| folder.has_recorded = true);
     }
 
     /// Returns what a scan before or after says of a path.
-    fn untracked<'t, T>(&'t self, of: impl FnMut(&'t Untracked) -> Option<T>) -> Option<T> {
+    fn untracked<'t, T>(&'t self, of: impl FnMut(&'t UnscannedFiles) -> Option<T>) -> Option<T> {
         self.sides.trees.iter().map(|tree| &tree.untracked).find_map(of)
     }
 
@@ -333,11 +334,11 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
 
     /// Adds a path to the response.
     fn note_listed(&mut self, path: &WorkspacePath, action: Action, sha256: Option<Sha256>) {
-        self.list.insert(path.clone(), self.listed(path, action, sha256));
+        self.list.insert(path.clone(), self.response_entry(path, action, sha256));
     }
 
     /// Returns the entry of a path in the response.
-    fn listed(&self, path: &WorkspacePath, action: Action, sha256: Option<Sha256>) -> FileChange {
+    fn response_entry(&self, path: &WorkspacePath, action: Action, sha256: Option<Sha256>) -> FileChange {
         let folder = || self.untracked(|untracked| untracked.ignored_folder(path)).map_or(path, |it| it.0);
         let ignored = self.is_ignored(path).then(|| folder().clone());
         FileChange { path: path.clone(), action, sha256, ignored, is_lost: false }
@@ -347,8 +348,8 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
     fn take_file(
         &mut self,
         path: &WorkspacePath,
-        before: Option<&Thing>,
-        after: Option<&Thing>,
+        before: Option<&EntryStat>,
+        after: Option<&EntryStat>,
     ) -> Result<(), Error> {
         let new = match after {
             Some(after) if after.size() > self.change.file_bytes_max() => return self.lose_if_known(path),
@@ -361,7 +362,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         };
         let old = match before {
             None => None,
-            Some(before) => match self.old(path, before, after.zip(new.as_ref()))? {
+            Some(before) => match self.old_version(path, before, after.zip(new.as_ref()))? {
                 Some(old) => Some(old),
                 None if self.sides.theirs.files.contains_key(path) => None,
                 None => return self.lose_if_known(path),
@@ -373,14 +374,14 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             None => (old_version, new, old_bytes),
             // Its own change came before, and is recorded.
             Some((_, last))
-                if self.sides.theirs.so_far.contains_key(path) && same(last.as_ref(), new.as_ref()) =>
+                if self.sides.theirs.so_far.contains_key(path) && is_same(last.as_ref(), new.as_ref()) =>
             {
                 return Ok(());
             }
             // The last write is theirs: an undo of its own could only fail.
-            Some((first, last)) if same(last.as_ref(), new.as_ref()) => {
-                if !same(old_version.as_ref(), first.as_ref()) {
-                    let action = Action::between(old_version.as_ref(), first.as_ref());
+            Some((first, last)) if is_same(last.as_ref(), new.as_ref()) => {
+                if !is_same(old_version.as_ref(), first.as_ref()) {
+                    let action = Action::effect_between(old_version.as_ref(), first.as_ref());
                     self.note_listed(path, action, None);
                     self.done.lost.push(path.clone());
                     return Ok(());
@@ -395,7 +396,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
                 (last.clone(), new, bytes)
             }
         };
-        if same(from.as_ref(), to.as_ref()) {
+        if is_same(from.as_ref(), to.as_ref()) {
             if self.sides.theirs.by_commands.contains(path) {
                 self.by_others.push(path.clone());
             }
@@ -404,20 +405,20 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         if let (Some(from), Some(bytes)) = (&from, bytes) {
             self.backups.add(&bytes, from)?;
         }
-        let action = Action::between(from.as_ref(), to.as_ref());
+        let action = Action::effect_between(from.as_ref(), to.as_ref());
         let sha256 = to.as_ref().filter(|to| !fs::is_symlink_mode(to.mode)).map(|to| to.sha256);
         self.note_listed(path, action, sha256);
         self.note(usize::from(to.is_some()), path, |folder| folder.has_recorded = true);
-        self.done.files.push(DoneFile { path: path.clone(), before: from, after: to });
+        self.done.files.push(CommandFile { path: path.clone(), before: from, after: to });
         Ok(())
     }
 
     /// Returns the old version of a file, and its bytes if they are known; `now` is the current version.
-    fn old(
+    fn old_version(
         &self,
         path: &WorkspacePath,
-        before: &Thing,
-        now: Option<(&Thing, &Version)>,
+        before: &EntryStat,
+        now: Option<(&EntryStat, &Version)>,
     ) -> Result<Option<(Version, Vec<u8>)>, Error> {
         if before.size() > self.change.file_bytes_max() {
             return Ok(None);
@@ -441,7 +442,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
     }
 
     /// Returns the current bytes at a path.
-    fn bytes_now(&self, path: &WorkspacePath, after: &Thing) -> Option<Vec<u8>> {
+    fn bytes_now(&self, path: &WorkspacePath, after: &EntryStat) -> Option<Vec<u8>> {
         if after.kind().is_symlink() {
             return fs::link_beneath(self.change.workspace().root_fd(), path).ok();
         }
@@ -451,7 +452,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
 
     /// Returns true if the snapshots leave a file out that git does not ignore.
     fn is_left_out(&self, path: &WorkspacePath) -> bool {
-        self.untracked(|untracked| untracked.left_out(path)).is_some()
+        self.untracked(|untracked| untracked.skip_reason(path)).is_some()
     }
 
     /// Returns true if the newest snapshot [`BEFORE`] or [`AFTER`] the command has a file.
@@ -478,14 +479,15 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
     fn finish(mut self) -> (CommandChanges, Backups<'s>, Vec<FileChange>) {
         // Nobody wants to undo a change of empty folders alone inside an ignored folder.
         let is_quiet = self.done.is_empty() && self.list.is_empty();
-        let is_quiet = is_quiet && self.folders.iter().all(|folders| kept(folders, true).is_empty());
+        let is_quiet =
+            is_quiet && self.folders.iter().all(|folders| folders_to_record(folders, true).is_empty());
         let [removed, made] =
-            [&self.folders[BEFORE], &self.folders[AFTER]].map(|folders| kept(folders, is_quiet));
+            [&self.folders[BEFORE], &self.folders[AFTER]].map(|folders| folders_to_record(folders, is_quiet));
         let [before, after] = self.sides.surveys;
         for (folders, survey, action) in [(&made, after, Action::Create), (&removed, before, Action::Delete)]
         {
             for folder in folders.keys().filter(|folder| survey.is_empty(folder)) {
-                let new = self.listed(folder, action, None);
+                let new = self.response_entry(folder, action, None);
                 // A file that replaced the folder, or that it replaced, has an entry.
                 let listed = self.list.entry(folder.clone());
                 listed.and_modify(|listed| listed.action = Action::Modify).or_insert(new);
@@ -527,7 +529,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
     }
 
     /// Updates the record of every folder of one side that holds a path.
-    fn note(&mut self, side: usize, path: &WorkspacePath, change: impl Fn(&mut FolderSeen)) {
+    fn note(&mut self, side: usize, path: &WorkspacePath, change: impl Fn(&mut FolderEvent)) {
         let Some(folders) = self.folders.get_mut(side) else { return };
         for holder in path.and_above().skip(1) {
             if let Some(seen) = folders.get_mut(&holder) {
@@ -538,7 +540,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
 }
 
 /// Returns the current version of a file that a survey found; `None` if it cannot be read.
-pub fn version_at(workspace: &Workspace, path: &WorkspacePath, thing: &Thing) -> Option<Version> {
+pub fn version_at(workspace: &Workspace, path: &WorkspacePath, thing: &EntryStat) -> Option<Version> {
     if thing.kind().is_symlink() {
         return Some(version_of(&fs::link_beneath(workspace.root_fd(), path).ok()?, thing));
     }
@@ -548,19 +550,19 @@ pub fn version_at(workspace: &Workspace, path: &WorkspacePath, thing: &Thing) ->
 }
 
 /// Returns the version of a file with these bytes.
-pub fn version_of(bytes: &[u8], thing: &Thing) -> Version {
+pub fn version_of(bytes: &[u8], thing: &EntryStat) -> Version {
     let (mode, identity) = (thing.recorded_mode(), Identity::of_owner(thing.owner()));
     Version { sha256: Sha256::of(bytes), size: bytes.len() as u64, mode, identity }
 }
 
 /// Returns true if a thing has bytes.
-pub fn is_file(thing: &Thing) -> bool {
+pub fn is_file(thing: &EntryStat) -> bool {
     thing.kind().is_file() || thing.kind().is_symlink()
 }
 
 /// Returns the folders to record: leaves out those in which only files that are not recorded appeared or disappeared, and
 /// all folders in them; if `is_quiet`, also those that git ignores.
-fn kept(folders: &FoldersSeen, is_quiet: bool) -> BTreeMap<WorkspacePath, u32> {
+fn folders_to_record(folders: &FolderEvents, is_quiet: bool) -> BTreeMap<WorkspacePath, u32> {
     let mut kept: BTreeMap<WorkspacePath, u32> = BTreeMap::new();
     for (path, seen) in folders {
         let parent = path.parent().unwrap_or_default();

@@ -24,17 +24,17 @@ use super::response::warn_of;
 use crate::engine::Engine;
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::caches::{self, SessionTmp};
-use crate::engine::sandbox::hidden::{self, Own};
-use crate::engine::sandbox::outside::{self, Network, Outside};
-use crate::engine::sandbox::plan::{Layer, Limits, Reach, SandboxPlan};
-use crate::engine::sandbox::repositories::{self, Looking, ProtectedPaths};
-use crate::engine::sandbox::run::Early;
+use crate::engine::sandbox::hidden::{self, LbxPaths};
+use crate::engine::sandbox::outside::{self, Network, VisibleDisk};
+use crate::engine::sandbox::plan::{Access, Layer, Limits, SandboxPlan};
+use crate::engine::sandbox::repositories::{self, ProtectedPaths, SearchDepth};
+use crate::engine::sandbox::run::EarlySandbox;
 use crate::engine::sandbox::{BACKENDS, Backend, LANDLOCK, NONE, environment, running};
 use crate::engine::snapshot::git_folders;
 use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs::{self, is_folder};
-use crate::engine::workspace::path::{Follower, WorkspacePath};
+use crate::engine::workspace::path::{LinkFollower, WorkspacePath};
 use crate::engine::workspace::protect::DOT_GIT;
 use crate::engine::workspace::survey::Survey;
 use crate::error::{Error, ErrorKind, text};
@@ -46,7 +46,7 @@ const AUTO: &str = "auto";
 const AUTO_LANDLOCK: &str = "auto-landlock";
 
 /// A command that is about to run, with the locks and folders that it needs until its end.
-pub struct Planned {
+pub struct PlannedCommand {
     /// Command and its access.
     pub plan: SandboxPlan,
     /// Empty folder in place of a missing repository.
@@ -64,9 +64,9 @@ pub struct Planned {
 pub fn plan(
     engine: &mut Engine,
     request: &Request,
-    (program, early): (Vec<OsString>, Option<&Early>),
+    (program, early): (Vec<OsString>, Option<&EarlySandbox>),
     (mut found, layer, read_only): (ProtectedPaths, Option<Layer>, bool),
-) -> Result<Planned, Error> {
+) -> Result<PlannedCommand, Error> {
     let mut marks = std::mem::take(&mut found.marks);
     if engine.workspace.root().parent().is_none() {
         return Err(Error::new(
@@ -89,34 +89,34 @@ pub fn plan(
             found.protected.insert(0, PathBuf::from(DOT_GIT));
         }
     }
-    let reach = reach(engine, found, read_only, temporary.as_ref())?;
+    let reach = access(engine, found, read_only, temporary.as_ref())?;
     let peer = early.map_or_else(|| JobFolder::peer(engine, &network), |early| early.peer);
     let plan = SandboxPlan {
         program,
         workdir: workdir(engine, request.workdir.as_deref())?,
         environment: environment_of(engine, request, network != Network::None)?,
-        reach: Reach { layer, network, peer, ..reach },
+        reach: Access { layer, network, peer, ..reach },
         limits: limits(engine),
     };
-    Ok(Planned { plan, placeholder, marks, temporary })
+    Ok(PlannedCommand { plan, placeholder, marks, temporary })
 }
 
 /// Returns the access of a command, except for its network and its layer.
-fn reach(
+fn access(
     engine: &mut Engine,
     found: ProtectedPaths,
     read_only: bool,
     temporary: Option<&SessionTmp>,
-) -> Result<Reach, Error> {
+) -> Result<Access, Error> {
     let (root, home) = (engine.workspace.root().to_owned(), hidden::home());
     let home = home.as_deref();
     let writable = writable(engine, home);
     let written = (!read_only).then_some(root.as_path());
     let folders: Vec<&Path> = written.into_iter().chain(writable.iter().map(Path::new)).collect();
-    let own = Own::find(&folders, &engine.policy().own_places())?;
+    let own = LbxPaths::find(&folders, &engine.policy().lbx_paths_of_user())?;
     let own_folders: Vec<&Path> = writable.iter().map(Path::new).chain([root.as_path()]).collect();
-    let mut follower = Follower::default();
-    let mut outside = seen_outside(engine, home, &own_folders, &mut follower);
+    let mut follower = LinkFollower::default();
+    let mut outside = visible_disk(engine, home, &own_folders, &mut follower);
     let wanted = engine.policy().list(Key::BashCaches);
     let mut make = |name: &str, is_layered: bool| temporary?.cache(name, is_layered);
     let caches = caches::find(home, wanted, (&mut outside, &own_folders), (&mut follower, &mut make));
@@ -127,7 +127,7 @@ fn reach(
     // Folders that hold protected paths cannot be moved away and replaced either.
     let pinned: BTreeSet<OsString> = own.pinned.into_iter().chain(above).collect();
     let list = |paths: Vec<PathBuf>| paths.into_iter().map(PathBuf::into_os_string).collect();
-    let reach = Reach {
+    let reach = Access {
         read_only,
         outside,
         caches,
@@ -139,12 +139,12 @@ fn reach(
         writable,
         temporary: temporary.map(|temporary| temporary.path.as_os_str().to_owned()),
         root: root.into_os_string(),
-        ..Reach::default()
+        ..Access::default()
     };
     let (more, readable) = (engine.policy().list(Key::BashHidden), engine.policy().list(Key::BashReadable));
     let hidden = hidden::find(home, more, readable, &mut follower).into_iter();
     let hidden = hidden.filter(|hidden| reach.shows(Path::new(&hidden.path))).collect();
-    Ok(Reach { hidden, ..reach })
+    Ok(Access { hidden, ..reach })
 }
 
 /// Returns the working directory of a command.
@@ -184,23 +184,29 @@ fn environment_of(
 }
 
 /// Returns the access of a command that only probes a backend.
-pub fn reach_of_probe(engine: &Engine) -> Reach {
-    let (home, mut follower) = (hidden::home(), Follower::default());
-    Reach {
-        outside: seen_outside(engine, home.as_deref(), &[engine.workspace.root()], &mut follower),
+pub fn probe_access(engine: &Engine) -> Access {
+    let (home, mut follower) = (hidden::home(), LinkFollower::default());
+    Access {
+        outside: visible_disk(engine, home.as_deref(), &[engine.workspace.root()], &mut follower),
         root: engine.workspace.root().as_os_str().to_owned(),
         protected: vec![OsString::from(DOT_GIT)],
         states: vec![OsString::from(STATE_FOLDER)],
-        ..Reach::default()
+        ..Access::default()
     }
 }
 
 /// Returns what a command sees outside; `own` are its writable folders and the workspace.
-fn seen_outside(engine: &Engine, home: Option<&Path>, own: &[&Path], follower: &mut Follower) -> Outside {
+fn visible_disk(
+    engine: &Engine,
+    home: Option<&Path>,
+    own: &[&Path],
+    follower: &mut LinkFollower,
+) -> VisibleDisk {
     let readable = engine.policy().list(Key::BashReadable).iter();
-    let mut more: Vec<PathBuf> = readable.filter_map(|path| outside::named(home, path)).collect();
+    let mut more: Vec<PathBuf> =
+        readable.filter_map(|path| outside::canonical_of_policy(home, path)).collect();
     more.extend(git_folders(engine.workspace.root(), &engine.policy().git_dirs()));
-    Outside::find(home, &more, own, follower)
+    VisibleDisk::find(home, &more, own, follower)
 }
 
 /// Returns the sockets and FIFOs in the workspace that other programs may use and the policy does not name.
@@ -209,7 +215,7 @@ fn unnamed(engine: &Engine, home: Option<&Path>, found: Vec<PathBuf>) -> Vec<Pat
         return found;
     }
     let named = engine.policy().list(Key::BashReadable).iter();
-    let named: Vec<PathBuf> = named.filter_map(|path| outside::named(home, path)).collect();
+    let named: Vec<PathBuf> = named.filter_map(|path| outside::canonical_of_policy(home, path)).collect();
     let root = engine.workspace.root();
     let mut used = in_use(engine.workspace.root_fd(), found);
     used.retain(|path| !named.iter().any(|named| root.join(path).starts_with(named)));
@@ -279,7 +285,11 @@ fn limits(engine: &Engine) -> Limits {
 
 /// Returns the folders outside that the policy lets a command write. `doctor` names missing ones.
 fn writable(engine: &Engine, home: Option<&Path>) -> Vec<OsString> {
-    let named = engine.policy().list(Key::BashWritable).iter().filter_map(|path| outside::named(home, path));
+    let named = engine
+        .policy()
+        .list(Key::BashWritable)
+        .iter()
+        .filter_map(|path| outside::canonical_of_policy(home, path));
     let folders: BTreeSet<PathBuf> =
         named.filter(|path| rustix::fs::stat(path).is_ok_and(|stat| is_folder(&stat))).collect();
     folders.into_iter().map(PathBuf::into_os_string).collect()
@@ -295,7 +305,7 @@ pub fn protected_below_layer(engine: &Engine) -> Result<ProtectedPaths, Error> {
     let has_globs = engine.policy().has_protected_paths();
     match state.filter(|_| !has_globs).as_ref().and_then(running::load_repositories) {
         Some(folders) => Ok(repositories::find_in(&engine.workspace, &folders)),
-        None => search(engine, Looking::ForRepositories).map(|(found, _)| found),
+        None => search(engine, SearchDepth::ForRepositories).map(|(found, _)| found),
     }
 }
 
@@ -304,7 +314,10 @@ pub fn protected_below_layer(engine: &Engine) -> Result<ProtectedPaths, Error> {
 ///
 /// # Errors
 /// Fails with `command_denied` if the workspace cannot be searched.
-pub fn look(engine: &mut Engine, looking: Looking<'_>) -> Result<(ProtectedPaths, Option<Survey>), Error> {
+pub fn find_protected(
+    engine: &mut Engine,
+    looking: SearchDepth<'_>,
+) -> Result<(ProtectedPaths, Option<Survey>), Error> {
     let (mut found, survey) = search(engine, looking)?;
     let closed: Vec<WorkspacePath> =
         found.closed.iter().filter_map(|path| WorkspacePath::new(path)).collect();
@@ -317,7 +330,7 @@ pub fn look(engine: &mut Engine, looking: Looking<'_>) -> Result<(ProtectedPaths
     found.protected.append(&mut found.closed);
     if ignores_case(&engine.workspace) {
         for paths in [&mut found.protected, &mut found.states] {
-            *paths = in_any_case(paths)?;
+            *paths = all_cases(paths)?;
         }
     }
     found.protected.sort();
@@ -346,7 +359,7 @@ fn ignores_case(workspace: &Workspace) -> bool {
 ///
 /// # Errors
 /// Fails with `command_denied` if these are too many to close.
-fn in_any_case(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
+fn all_cases(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
     let mut all = Vec::new();
     for path in paths {
         let mut forms = vec![Vec::new()];
@@ -372,7 +385,7 @@ fn in_any_case(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
 }
 
 /// Searches the whole workspace, and stores where repositories are.
-fn search(engine: &Engine, looking: Looking<'_>) -> Result<(ProtectedPaths, Option<Survey>), Error> {
+fn search(engine: &Engine, looking: SearchDepth<'_>) -> Result<(ProtectedPaths, Option<Survey>), Error> {
     let (policy, workspace) = (engine.policy(), &engine.workspace);
     let has_globs = policy.has_protected_paths();
     let protects = |path: &Path| {
@@ -469,10 +482,10 @@ mod tests {
 
     #[test]
     fn paths_in_any_case_are_all_their_names() {
-        let all = in_any_case(&[PathBuf::from(".g1/é")]).unwrap();
+        let all = all_cases(&[PathBuf::from(".g1/é")]).unwrap();
         assert_eq!(all, [".g1/é", ".G1/é"].map(PathBuf::from));
-        assert_eq!(in_any_case(&[".git", ".lbx"].map(PathBuf::from)).unwrap().len(), 16);
-        let deep = in_any_case(&[PathBuf::from("node_modules/.git")]).unwrap_err();
+        assert_eq!(all_cases(&[".git", ".lbx"].map(PathBuf::from)).unwrap().len(), 16);
+        let deep = all_cases(&[PathBuf::from("node_modules/.git")]).unwrap_err();
         assert_eq!(deep.kind(), ErrorKind::CommandDenied);
     }
 }

@@ -10,26 +10,26 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::command_diff::{self, Sides, Tree};
+use super::command_diff::{self, ScannedTree, TreePair};
 use super::request::{body, subject};
 use super::response::{CommandDiff, warn_of};
-use super::saved_untracked::{SavedUntracked, Untracked};
+use super::saved_untracked::{SavedUntracked, UnscannedFiles};
 use super::{Bash, confinement};
 use crate::engine::Engine;
 use crate::engine::change::{Change, record, so_far};
 use crate::engine::history::client_calls::{ConcurrentChanges, RepoHeads};
-use crate::engine::history::replay::same;
+use crate::engine::history::replay::is_same;
 use crate::engine::journal::JournalEntry;
 use crate::engine::sandbox::folder_watch::FolderWatch;
-use crate::engine::sandbox::plan::Reach;
-use crate::engine::sandbox::repositories::{self, Earlier, Looking, ProtectedPaths};
+use crate::engine::sandbox::plan::Access;
+use crate::engine::sandbox::repositories::{self, EarlierFindings, ProtectedPaths, SearchDepth};
 use crate::engine::sandbox::repository_marks::{HeldMark, MarkChanges, RepositoryMarks};
-use crate::engine::sandbox::running::{self, DirectCommand, Running};
+use crate::engine::sandbox::running::{self, DirectCommand, RunningCommand};
 use crate::engine::store::session;
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
-use crate::engine::workspace::survey::{Moment, Survey, Touched};
+use crate::engine::workspace::survey::{ChangeTime, Survey, SurveyDiff};
 use crate::engine::workspace::{Workspace, fs, metadata};
 use crate::error::Error;
 use crate::tools::Tool as _;
@@ -38,9 +38,9 @@ use crate::tools::Tool as _;
 const SHORT_ID: usize = 12;
 
 /// The work tree before a command.
-pub struct Before {
+pub struct TreeBefore {
     /// Result of the scan; `None` if the scan failed.
-    scanned: Option<Scanned>,
+    scanned: Option<TreeScan>,
     /// Paths that a command may not write, until its plan takes them.
     pub protected: ProtectedPaths,
     /// Repositories and lbx states in it.
@@ -52,15 +52,15 @@ pub struct Before {
     /// Watch over its folders, until they are read again.
     watch: Cell<Option<FolderWatch>>,
     /// Shows others that a command is changing the files.
-    running: Running,
+    running: RunningCommand,
     /// Time from which a file may have changed although nothing of it shows that.
-    unsure: Cell<Option<Moment>>,
+    unsure: Cell<Option<ChangeTime>>,
 }
 
 /// Result of a scan of the work tree.
-pub struct Scanned {
+pub struct TreeScan {
     /// The tree.
-    pub tree: Tree,
+    pub tree: ScannedTree,
     /// Bytes of files that no snapshot has.
     pub kept: SavedUntracked,
     /// Newest change of each session.
@@ -68,7 +68,7 @@ pub struct Scanned {
 }
 
 /// The work tree after a command.
-struct After {
+struct TreeAfter {
     /// Files and folders in it; `None` if there are too many.
     survey: Option<Arc<Survey>>,
     /// Repositories that the command made, moved aside since.
@@ -77,38 +77,38 @@ struct After {
     is_overlapped: bool,
 }
 
-impl Before {
+impl TreeBefore {
     /// Records what others changed, to tell the command's changes from theirs.
     ///
     /// # Errors
     /// Fails with `command_denied` if the workspace cannot be searched for repositories, with `lock_timeout`, or with
     /// `snapshot_failed` if the caller requires a snapshot: the command has not run then.
-    pub fn look(engine: &mut Engine, message: (&str, Option<&str>)) -> Result<Self, Error> {
+    pub fn record_foreign_changes(engine: &mut Engine, message: (&str, Option<&str>)) -> Result<Self, Error> {
         let locked = engine.lock()?;
-        let running = Running::begin(&locked.state)?;
+        let running = RunningCommand::begin(&locked.state)?;
         // A command reports its output as progress, not this scan.
         let control = engine.control.clone();
         engine.control = control.clone().without_reports();
-        let looked = Self::look_locked(engine, &locked.state, running, message);
+        let looked = Self::survey_before(engine, &locked.state, running, message);
         engine.control = control;
         looked
     }
 
     /// Surveys once, for the search for repositories, the scan and the later comparison.
-    fn look_locked(
+    fn survey_before(
         engine: &mut Engine,
         state: &State,
-        mut running: Running,
+        mut running: RunningCommand,
         (command, why): (&str, Option<&str>),
     ) -> Result<Self, Error> {
         let look = |engine: &mut Engine| {
             let watch =
                 confinement::has_own_mounts(engine).then(|| FolderWatch::begin(&engine.workspace)).flatten();
-            let looking = watch.as_ref().map_or(Looking::AtAll, Looking::AndWatching);
-            confinement::look(engine, looking).map(|(protected, survey)| (protected, survey, watch))
+            let looking = watch.as_ref().map_or(SearchDepth::AtAll, SearchDepth::AndWatching);
+            confinement::find_protected(engine, looking).map(|(protected, survey)| (protected, survey, watch))
         };
         let (mut protected, mut survey, mut watch) = look(engine)?;
-        if hold_left_behind(engine, state, &protected.marks) {
+        if move_leftovers_aside(engine, state, &protected.marks) {
             (protected, survey, watch) = look(engine)?;
         }
         let known = protected.marks.clone();
@@ -117,7 +117,7 @@ impl Before {
         let survey = survey.map(Arc::new);
         let has_snapshots = engine.policy().has_snapshots() || engine.require_snapshot;
         let scanned = if has_snapshots {
-            Scanned::scan(engine, state, survey.as_ref(), running.is_late)?
+            TreeScan::scan(engine, state, survey.as_ref(), running.is_late)?
         } else {
             engine.warn("snapshots are switched off, so nothing records what this command changes, and no undo takes it back");
             None
@@ -131,9 +131,9 @@ impl Before {
     }
 
     /// Waits until a write gets a later time than the survey; call it just before the command runs.
-    pub fn pass_a_moment(&self) {
+    pub fn wait_for_clock_tick(&self) {
         if self.scanned.is_some() {
-            self.unsure.set(self.running.pass_a_moment());
+            self.unsure.set(self.running.wait_for_clock_tick());
         }
     }
 
@@ -144,7 +144,7 @@ impl Before {
     pub fn compare(
         &self,
         engine: &mut Engine,
-        reach: &Reach,
+        reach: &Access,
         message: (&str, Option<&str>),
     ) -> Result<CommandDiff, Error> {
         // The command has run: a cancel must not lose its changes.
@@ -156,7 +156,7 @@ impl Before {
                 compared => compared,
             }
         } else {
-            self.look_again(engine, reach);
+            self.survey_after(engine, reach);
             Ok(CommandDiff::default())
         };
         engine.control = control;
@@ -166,20 +166,20 @@ impl Before {
     /// Records the differences to a scan as changes of the command.
     fn compare_with(
         &self,
-        scanned: &Scanned,
+        scanned: &TreeScan,
         engine: &mut Engine,
-        reach: &Reach,
+        reach: &Access,
         (command, why): (&str, Option<&str>),
     ) -> Result<CommandDiff, Error> {
         let before = self.survey.as_deref();
-        let touched = |after: &After| {
+        let touched = |after: &TreeAfter| {
             before.zip(after.survey.as_deref()).map(|(old, new)| old.touched(new, self.unsure.get()))
         };
         let state = State::open(&engine.workspace)?;
         let newest =
             |engine: &Engine| Ok::<_, Error>((record::newest_or_head(engine)?, RepoHeads::of(&state)?));
         let seen = newest(engine)?;
-        let mut after = self.look_again(engine, reach);
+        let mut after = self.survey_after(engine, reach);
         let mut found = touched(&after);
         if found.as_ref().is_some_and(Vec::is_empty) && seen.1 == scanned.heads {
             // Most commands only read: a scan would find what the last one found.
@@ -189,7 +189,7 @@ impl Before {
         if newest(change.engine())? != seen {
             // Another session recorded a change meanwhile. An older survey would revert it.
             let held = std::mem::take(&mut after.held);
-            after = self.look_again(change.engine(), reach);
+            after = self.survey_after(change.engine(), reach);
             after.held.splice(0..0, held);
             found = touched(&after);
         }
@@ -202,20 +202,20 @@ impl Before {
         let words = (Some(subject.clone()), body.as_deref());
         // Older changes belong to the commands that still run, and a commit holds only changes of its session.
         let only = found.as_ref().filter(|_| after.is_overlapped || !theirs.is_empty());
-        let only = only.map(|touched| own_paths(change.workspace(), &theirs, touched));
-        withhold_old(change.engine(), scanned, found.as_deref());
-        let looked = record::Looked { survey: after.survey.clone(), only: only.as_ref() };
+        let only = only.map(|touched| command_paths(change.workspace(), &theirs, touched));
+        withhold_old_bytes(change.engine(), scanned, found.as_deref());
+        let looked = record::RecentSurvey { survey: after.survey.clone(), only: only.as_ref() };
         let recorded = match record::scan_as(change.engine(), words, Bash::NAME, seq, looked) {
             Ok(recorded) => recorded,
             Err(error) => return scanned.not_recorded(change.engine(), error.message()),
         };
         let later = after.survey.as_deref();
-        let untracked = Untracked::of(&recorded.left_out, &recorded.ignored, later);
+        let untracked = UnscannedFiles::of(&recorded.left_out, &recorded.ignored, later);
         recorded.warnings.into_iter().for_each(|warning| change.engine().warn(warning));
         if let Some(id) = recorded.id {
             change.engine().set_snapshot(id);
         }
-        let tree = Tree { untracked, tip: record::newest_or_head(change.engine())? };
+        let tree = ScannedTree { untracked, tip: record::newest_or_head(change.engine())? };
         let Some(((before, later), touched)) = before.zip(later).zip(found) else {
             change.engine().warn(
                 "there are too many files to look at each: undo does not take back what this command changed",
@@ -223,9 +223,9 @@ impl Before {
             return Ok(CommandDiff::default());
         };
         warn_of_touched(change.engine(), before, later, &touched);
-        tree.untracked.tell(reach, change.engine(), &touched);
-        tell_attributes(change.engine(), &touched);
-        let sides = Sides {
+        tree.untracked.warn_of_lost(reach, change.engine(), &touched);
+        warn_of_attributes(change.engine(), &touched);
+        let sides = TreePair {
             surveys: [before, later],
             trees: [&scanned.tree, &tree],
             is_overlapped: after.is_overlapped,
@@ -242,7 +242,7 @@ impl Before {
         &self,
         change: &mut Change<'_>,
         entries: Vec<JournalEntry>,
-        found: Option<&mut Vec<Touched>>,
+        found: Option<&mut Vec<SurveyDiff>>,
     ) -> ConcurrentChanges {
         let name = self.running.name();
         for part in entries.iter().filter(|entry| entry.command.as_deref() == Some(name)) {
@@ -250,7 +250,7 @@ impl Before {
         }
         let mut theirs = ConcurrentChanges::of(entries, Some(name));
         if let Some((touched, before)) = found.zip(self.survey.as_deref()) {
-            settle_moved(change.engine(), touched, &mut theirs);
+            resolve_moved(change.engine(), touched, &mut theirs);
             add_removed(touched, change.workspace(), before, &theirs);
         }
         if !theirs.so_far.is_empty() {
@@ -260,13 +260,13 @@ impl Before {
     }
 
     /// Surveys the work tree after the command, and moves new repositories aside.
-    fn look_again(&self, engine: &mut Engine, reach: &Reach) -> After {
+    fn survey_after(&self, engine: &mut Engine, reach: &Access) -> TreeAfter {
         let closed = || reach.protected.iter().chain(&reach.states).map(OsString::as_os_str);
         // A second look comes later than the events.
         let watch = self.watch.take().zip(self.survey.as_deref());
         let earlier = watch.and_then(|(watch, survey)| {
             let changed = watch.changed(&engine.workspace, survey)?;
-            Some(Earlier { survey, marks: &self.known, changed })
+            Some(EarlierFindings { survey, marks: &self.known, changed })
         });
         let find_again = |engine: &Engine, earlier| {
             repositories::find_again(&engine.workspace, &engine.control, closed(), earlier)
@@ -274,10 +274,10 @@ impl Before {
         let (mut survey, mut held) = (None, Vec::new());
         match find_again(engine, earlier) {
             Ok(mut found) => {
-                let changes = self.marks.hold_new(&engine.workspace, &found.marks);
+                let changes = self.marks.move_new_aside(&engine.workspace, &found.marks);
                 survey = found.survey.take();
                 drop(found);
-                tell_marks(engine, &changes);
+                warn_of_marks(engine, &changes);
                 held = changes.held;
                 if !held.is_empty() {
                     survey = find_again(engine, None).ok().and_then(|mut found| found.survey.take());
@@ -288,12 +288,12 @@ impl Before {
                 error.message()
             )),
         }
-        After { survey: survey.map(Arc::new), held, is_overlapped: self.running.is_overlapped() }
+        TreeAfter { survey: survey.map(Arc::new), held, is_overlapped: self.running.is_overlapped() }
     }
 }
 
 /// Notes the old bytes of the untracked files that a command touched: they stay out of its snapshot under any name.
-fn withhold_old(engine: &mut Engine, scanned: &Scanned, found: Option<&[Touched]>) {
+fn withhold_old_bytes(engine: &mut Engine, scanned: &TreeScan, found: Option<&[SurveyDiff]>) {
     let old = found
         .into_iter()
         .flatten()
@@ -302,17 +302,17 @@ fn withhold_old(engine: &mut Engine, scanned: &Scanned, found: Option<&[Touched]
 }
 
 /// Settles the files that others moved and that the command has changed since: the newest snapshot has what they left.
-fn settle_moved(engine: &Engine, touched: &[Touched], theirs: &mut ConcurrentChanges) {
+fn resolve_moved(engine: &Engine, touched: &[SurveyDiff], theirs: &mut ConcurrentChanges) {
     let is_folder =
-        |touched: &Touched| touched.before.iter().chain(&touched.after).any(|thing| thing.kind().is_dir());
-    let own = touched.iter().filter(|touched| theirs.own(&touched.path) && !is_folder(touched));
+        |touched: &SurveyDiff| touched.before.iter().chain(&touched.after).any(|thing| thing.kind().is_dir());
+    let own = touched.iter().filter(|touched| theirs.is_theirs(&touched.path) && !is_folder(touched));
     let moved = theirs.moved_to().iter().filter(|path| !is_state(path));
     let paths = own.map(|touched| &touched.path).chain(moved).cloned();
     let paths: BTreeSet<WorkspacePath> = paths.collect();
     let mut paths = paths.into_iter();
     while let Some(files) = so_far::changed_files(engine, &mut paths) {
         for file in files {
-            theirs.settle(file.path, file.before.as_ref().map(so_far::version));
+            theirs.note_moved_version(file.path, file.before.as_ref().map(so_far::version));
         }
     }
 }
@@ -320,7 +320,7 @@ fn settle_moved(engine: &Engine, touched: &[Touched], theirs: &mut ConcurrentCha
 /// Adds files that others recorded meanwhile, and that are missing now as they were before the command: it has removed
 /// them.
 fn add_removed(
-    touched: &mut Vec<Touched>,
+    touched: &mut Vec<SurveyDiff>,
     workspace: &Workspace,
     before: &Survey,
     theirs: &ConcurrentChanges,
@@ -330,49 +330,53 @@ fn add_removed(
     };
     let left = theirs.files.iter().filter(|(_, (_, last))| last.is_some()).map(|(path, _)| path);
     let removed = left.filter(|path| before.at(path).is_none() && is_gone(path));
-    touched.extend(removed.map(|path| Touched { path: path.clone(), before: None, after: None }));
+    touched.extend(removed.map(|path| SurveyDiff { path: path.clone(), before: None, after: None }));
 }
 
 /// Returns the touched paths that others did not leave as they are now.
-fn own_paths(workspace: &Workspace, theirs: &ConcurrentChanges, touched: &[Touched]) -> BTreeSet<Vec<u8>> {
+fn command_paths(
+    workspace: &Workspace,
+    theirs: &ConcurrentChanges,
+    touched: &[SurveyDiff],
+) -> BTreeSet<Vec<u8>> {
     let own = touched.iter().filter(|touched| !is_of_others(workspace, theirs, touched));
     own.map(|touched| touched.path.as_bytes().to_vec()).collect()
 }
 
 /// Returns true if others left a path as it is now.
-fn is_of_others(workspace: &Workspace, theirs: &ConcurrentChanges, touched: &Touched) -> bool {
-    let Some((_, last)) = theirs.files.get(&touched.path) else { return theirs.own(&touched.path) };
+fn is_of_others(workspace: &Workspace, theirs: &ConcurrentChanges, touched: &SurveyDiff) -> bool {
+    let Some((_, last)) = theirs.files.get(&touched.path) else { return theirs.is_theirs(&touched.path) };
     let file = touched.after.as_ref().filter(|after| command_diff::is_file(after));
     let now = file.map(|file| command_diff::version_at(workspace, &touched.path, file));
     match now {
         None => last.is_none() && touched.after.is_none(),
-        Some(now) => now.is_some() && same(now.as_ref(), last.as_ref()),
+        Some(now) => now.is_some() && is_same(now.as_ref(), last.as_ref()),
     }
 }
 
 /// Moves aside the repositories of a command whose call was killed; returns true if there are any.
-fn hold_left_behind(engine: &mut Engine, state: &State, marks: &[WorkspacePath]) -> bool {
+fn move_leftovers_aside(engine: &mut Engine, state: &State, marks: &[WorkspacePath]) -> bool {
     let mut has_held = false;
-    for note in running::left_behind(state) {
+    for note in running::take_dead_notes(state) {
         let Some(before) = RepositoryMarks::from_json(&note) else { continue };
-        let changes = before.hold_new(&engine.workspace, marks);
+        let changes = before.move_new_aside(&engine.workspace, marks);
         has_held |= !changes.held.is_empty();
-        tell_marks(engine, &changes);
+        warn_of_marks(engine, &changes);
     }
     has_held
 }
 
 /// Warns of repositories that a command made or changed.
-fn tell_marks(engine: &mut Engine, changes: &MarkChanges) {
+fn warn_of_marks(engine: &mut Engine, changes: &MarkChanges) {
     for held in &changes.held {
         let (what, who) = if held.is_state { ("a state of lbx", "lbx") } else { ("a repository", "git") };
-        let (folder, now) = (shown_folder(engine, &held.folder), engine.workspace.shown(&held.path));
+        let (folder, now) = (shown_folder(engine, &held.folder), engine.workspace.display(&held.path));
         engine.warn(format!(
             "the command made {what} in {folder}; it is now {now}, where {who} does not use it"
         ));
     }
     for (path, errno) in &changes.failed {
-        let path = engine.workspace.shown(path);
+        let path = engine.workspace.display(path);
         engine.warn(format!(
             "the command made a repository, and {path} cannot be moved aside ({errno}): look at its configuration and hooks before git is run there"
         ));
@@ -387,10 +391,10 @@ fn tell_marks(engine: &mut Engine, changes: &MarkChanges) {
 
 /// Returns a folder for a warning.
 pub fn shown_folder(engine: &Engine, folder: &WorkspacePath) -> String {
-    if folder.is_root() { "the workspace root".to_owned() } else { engine.workspace.shown(folder) }
+    if folder.is_root() { "the workspace root".to_owned() } else { engine.workspace.display(folder) }
 }
 
-impl Scanned {
+impl TreeScan {
     /// Records what others changed; returns `None`, with a warning, if that fails. While other commands run, it is
     /// recorded as theirs: of a direct command now, and of a client at its end, so that its bytes are saved.
     pub fn scan(
@@ -417,8 +421,8 @@ impl Scanned {
         match scanned {
             Ok((left_out, ignored, left)) => {
                 let survey = survey.map(Arc::as_ref);
-                let tree = Tree {
-                    untracked: Untracked::of(&left_out, &ignored, survey),
+                let tree = ScannedTree {
+                    untracked: UnscannedFiles::of(&left_out, &ignored, survey),
                     tip: record::newest_or_head(engine)?,
                 };
                 let kept = tree.untracked.save(engine, survey, left.into_iter());
@@ -451,7 +455,7 @@ impl Scanned {
 
 /// Warns of new paths that the policy protects: they did not exist before the command, so they could not be made
 /// read-only. Also of folders that became unreadable during the command.
-fn warn_of_touched(engine: &mut Engine, before: &Survey, after: &Survey, touched: &[Touched]) {
+fn warn_of_touched(engine: &mut Engine, before: &Survey, after: &Survey, touched: &[SurveyDiff]) {
     let new = touched.iter().filter(|touched| touched.before.is_none()).map(|touched| &touched.path);
     let is_protected = |path: &&WorkspacePath| engine.policy().protects(&engine.workspace, path).is_some();
     let has_globs = engine.policy().has_protected_paths();
@@ -471,9 +475,9 @@ fn warn_of_touched(engine: &mut Engine, before: &Survey, after: &Survey, touched
 ///
 /// A survey reads no attributes, since that would double its cost. If only the change time differs, the attributes that
 /// a file has now may be new.
-fn tell_attributes(engine: &mut Engine, touched: &[Touched]) {
+fn warn_of_attributes(engine: &mut Engine, touched: &[SurveyDiff]) {
     let (mut owners, mut attributes) = (Vec::new(), Vec::new());
-    for Touched { path, before, after } in touched {
+    for SurveyDiff { path, before, after } in touched {
         let (Some(before), Some(after)) = (before, after) else { continue };
         if before.kind() != after.kind() || before == after {
             continue;
@@ -497,5 +501,6 @@ fn tell_attributes(engine: &mut Engine, touched: &[Touched]) {
 /// Returns true if a file or folder has extended attributes, access control lists among them.
 fn has_attributes(workspace: &Workspace, path: &WorkspacePath) -> bool {
     let flags = fs::READ;
-    fs::open_beneath(workspace.root_fd(), path, flags).is_ok_and(|file| !metadata::own(&file).is_empty())
+    fs::open_beneath(workspace.root_fd(), path, flags)
+        .is_ok_and(|file| !metadata::user_attributes(&file).is_empty())
 }

@@ -15,21 +15,21 @@ use crate::engine::Engine;
 use crate::engine::change::moves;
 use crate::engine::change::record::{self, EarlierFiles};
 use crate::engine::sandbox::layer::LayerFolder;
-use crate::engine::sandbox::overlay::{self, Difference as Differing, FileOrigin};
-use crate::engine::snapshot::{IgnoreQuery, Ignored, RULE_FILES, TreeItem};
+use crate::engine::sandbox::overlay::{self, FileOrigin, LayerDifference as Differing};
+use crate::engine::snapshot::{IgnoreQuery, IgnoreResult, RULE_FILES, TreeItem};
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::survey::{Moment, changed_at};
+use crate::engine::workspace::survey::{ChangeTime, changed_at};
 use crate::engine::workspace::{Workspace, digest, fs};
 use crate::error::{Error, ErrorKind};
 use crate::limits::{LAYER_RULES_BYTES_MAX, LISTED_HASH_BYTES_MAX, MERGED_BYTES_MAX};
 use crate::sha256::Sha256;
-use crate::text::merge::{Alike, merge};
+use crate::text::merge::{EqualChanges, merge};
 
 /// The changed paths that git ignores, each with the outermost ignored folder that holds it.
 #[derive(Debug, Default)]
-pub struct Classified(BTreeMap<WorkspacePath, WorkspacePath>);
+pub struct IgnoredPaths(BTreeMap<WorkspacePath, WorkspacePath>);
 
-impl Classified {
+impl IgnoredPaths {
     /// Classifies the differences of a layer. Where rules cannot be read, anything may be ignored.
     pub fn of(engine: &Engine, layer: &OwnedFd, found: &[Differing], is_dry_run: bool) -> Self {
         Self::with(engine, layer, found, is_dry_run, |_| true)
@@ -37,7 +37,7 @@ impl Classified {
 
     /// Classifies the differences of a fork. Where rules cannot be read, nothing counts as ignored: half of a rename would
     /// be merged.
-    pub fn surely(engine: &Engine, layer: &OwnedFd, found: &[Differing]) -> Self {
+    pub fn classify_surely(engine: &Engine, layer: &OwnedFd, found: &[Differing]) -> Self {
         Self::with(engine, layer, found, false, |ignored| ignored.barred.is_none())
     }
 
@@ -47,7 +47,7 @@ impl Classified {
         layer: &OwnedFd,
         found: &[Differing],
         is_dry_run: bool,
-        counts: impl Fn(&Ignored) -> bool,
+        counts: impl Fn(&IgnoreResult) -> bool,
     ) -> Self {
         let rules: Vec<Option<Vec<u8>>> = found.iter().map(|differing| rules_of(layer, differing)).collect();
         let is_folder = |differing: &Differing| {
@@ -61,7 +61,7 @@ impl Classified {
         });
         let queries: Vec<IgnoreQuery<'_>> = queries.collect();
         let ignored = record::ignored(engine, is_dry_run, &queries);
-        let of_path = |(differing, ignored): (&Differing, Option<Ignored>)| {
+        let of_path = |(differing, ignored): (&Differing, Option<IgnoreResult>)| {
             let bytes = differing.path.as_bytes().get(..ignored.filter(&counts)?.folder_bytes)?;
             Some((differing.path.clone(), WorkspacePath::new(OsStr::from_bytes(bytes).as_ref())?))
         };
@@ -102,10 +102,15 @@ pub fn changes(
     workspace: &Workspace,
     layer: &OwnedFd,
     found: &[Differing],
-    classified: &Classified,
+    classified: &IgnoredPaths,
 ) -> Result<Vec<FileChange>, Error> {
-    let mut list =
-        Listing { workspace, layer, classified, changes: Vec::new(), hash_bytes_left: LISTED_HASH_BYTES_MAX };
+    let mut list = ChangeList {
+        workspace,
+        layer,
+        classified,
+        changes: Vec::new(),
+        hash_bytes_left: LISTED_HASH_BYTES_MAX,
+    };
     let holders: BTreeSet<WorkspacePath> = found.iter().filter_map(|it| it.path.parent()).collect();
     for differing in found {
         list.add(differing, &holders)?;
@@ -114,20 +119,20 @@ pub fn changes(
 }
 
 /// A list of changed files.
-struct Listing<'a> {
+struct ChangeList<'a> {
     /// The workspace.
     workspace: &'a Workspace,
     /// The layer.
     layer: &'a OwnedFd,
     /// The ignored paths.
-    classified: &'a Classified,
+    classified: &'a IgnoredPaths,
     /// The changes so far.
     changes: Vec<FileChange>,
     /// Bytes that may still be hashed: a sparse file may claim any size.
     hash_bytes_left: u64,
 }
 
-impl Listing<'_> {
+impl ChangeList<'_> {
     /// Adds a difference; `holders` are the folders in which something differs.
     fn add(&mut self, differing: &Differing, holders: &BTreeSet<WorkspacePath>) -> Result<(), Error> {
         let Differing { path, lower, upper, .. } = differing;
@@ -207,7 +212,7 @@ impl Listing<'_> {
 }
 
 /// Paths that are not applied, each with the reason.
-pub type Excluded = BTreeMap<WorkspacePath, String>;
+pub type ExcludedPaths = BTreeMap<WorkspacePath, String>;
 
 /// The files that both a command and others changed while the command ran.
 pub struct LayerConflicts<'a> {
@@ -227,7 +232,7 @@ pub struct LayerConflicts<'a> {
 
 /// A clean merge of two versions of a file.
 #[derive(Debug, Clone)]
-pub struct Merge {
+pub struct CleanMerge {
     /// SHA-256 of the current bytes that were merged.
     pub current: Sha256,
     /// The result.
@@ -274,7 +279,7 @@ impl<'a> LayerConflicts<'a> {
             Ok(now) => Some(now),
             // The path leads over a file or symlink below the layer.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => None,
-            Err(errno) => return Err(Error::io("look at", workspace.shown(path), errno)),
+            Err(errno) => return Err(Error::io("look at", workspace.display(path), errno)),
         };
         let began = self.layer.record.began;
         let is_as_before = match (lower, &now) {
@@ -354,7 +359,7 @@ impl<'a> LayerConflicts<'a> {
     ///
     /// The base is the version of the snapshot. If the file was newer, both sides have the changes made in between, so they
     /// merge.
-    pub fn merge(&self, differing: &Differing) -> Option<Merge> {
+    pub fn merge(&self, differing: &Differing) -> Option<CleanMerge> {
         let modes = [differing.lower.as_ref()?, differing.upper.as_ref()?].map(fs::recorded_mode);
         let [current, new] = versions(self.workspace, &self.layer.upper, differing, MERGED_BYTES_MAX)?;
         let path = &differing.path;
@@ -365,7 +370,7 @@ impl<'a> LayerConflicts<'a> {
             Some((_, base)) if current != new => merged(&base, &new, &current)?,
             _ => new,
         };
-        Some(Merge { current: Sha256::of(&current), bytes, mode })
+        Some(CleanMerge { current: Sha256::of(&current), bytes, mode })
     }
 }
 
@@ -404,11 +409,11 @@ fn merged(base: &[u8], new: &[u8], current: &[u8]) -> Option<Vec<u8>> {
     if ![base, new, current].iter().all(is_text) {
         return None;
     }
-    merge(base, new, current, Alike::Once).ok()
+    merge(base, new, current, EqualChanges::Once).ok()
 }
 
 /// Returns true if nothing in a folder changed since a moment.
-fn is_tree_old(workspace: &Workspace, folder: &WorkspacePath, began: Moment) -> Result<bool, Error> {
+fn is_tree_old(workspace: &Workspace, folder: &WorkspacePath, began: ChangeTime) -> Result<bool, Error> {
     let mut is_old = true;
     moves::walk(workspace, folder, &mut |found| {
         is_old &= changed_at(found.stat) <= began;

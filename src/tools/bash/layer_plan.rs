@@ -11,14 +11,14 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::layer_changes::{Excluded, Merge, changed_meanwhile};
+use super::layer_changes::{CleanMerge, ExcludedPaths, changed_meanwhile};
 use super::response::warn_of;
 use crate::control::seconds_now;
-use crate::engine::change::{Change, Current, moves, without_rename};
+use crate::engine::change::{Change, LockedFile, moves, without_rename};
 use crate::engine::journal::FolderEntry;
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::layer::LayerFolder;
-use crate::engine::sandbox::overlay::{self, Difference as Differing};
+use crate::engine::sandbox::overlay::{self, LayerDifference as Differing};
 use crate::engine::store::trash::{self, TrashEntry};
 use crate::engine::workspace::metadata::Identity;
 use crate::engine::workspace::path::WorkspacePath;
@@ -37,11 +37,11 @@ const TREE_FILES_MAX: usize = 1000;
 const IGNORED_FILES_MAX: usize = 2000;
 
 /// Files that others changed as well, with their merged bytes.
-pub type Merges = BTreeMap<WorkspacePath, Merge>;
+pub type MergedFiles = BTreeMap<WorkspacePath, CleanMerge>;
 
 /// Part of a plan that is not in the change itself.
 #[derive(Default)]
-pub struct Planned {
+pub struct LayerPlan {
     /// Files and folders that get their times from the layer.
     pub times: Vec<(WorkspacePath, Stat)>,
     /// Trash entries of old files that are not kept.
@@ -51,7 +51,7 @@ pub struct Planned {
 }
 
 /// A layer that becomes a change.
-pub struct Applying<'a, 'c, 'e> {
+pub struct LayerApplication<'a, 'c, 'e> {
     /// The change.
     change: &'c mut Change<'e>,
     /// The layer.
@@ -63,7 +63,7 @@ pub struct Applying<'a, 'c, 'e> {
     /// Other empty folders that are removed.
     vacated: Vec<WorkspacePath>,
     /// The rest of the plan.
-    rest: Planned,
+    rest: LayerPlan,
     /// Files and folders whose new owner or attributes are not applied.
     other_attributes: Vec<WorkspacePath>,
     /// New names of files that have another name.
@@ -73,7 +73,7 @@ pub struct Applying<'a, 'c, 'e> {
     /// Paths that git ignores.
     ignored: &'a BTreeSet<WorkspacePath>,
     /// Merges with concurrent changes.
-    merges: &'a Merges,
+    merges: &'a MergedFiles,
     /// Largest ignored file that an undo can restore.
     ignored_file_bytes: u64,
     /// Bytes of ignored files that an undo may still restore.
@@ -82,13 +82,13 @@ pub struct Applying<'a, 'c, 'e> {
     ignored_files_left: usize,
 }
 
-impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
+impl<'a, 'c, 'e> LayerApplication<'a, 'c, 'e> {
     /// Starts an empty plan.
     pub fn new(
         change: &'c mut Change<'e>,
         layer: &'a LayerFolder,
         ignored: &'a BTreeSet<WorkspacePath>,
-        merges: &'a Merges,
+        merges: &'a MergedFiles,
     ) -> Self {
         let number = |key| change.policy().number(key);
         let (ignored_file_bytes, ignored_bytes_left) =
@@ -99,7 +99,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
             made: Vec::new(),
             cleared: Vec::new(),
             vacated: Vec::new(),
-            rest: Planned::default(),
+            rest: LayerPlan::default(),
             other_attributes: Vec::new(),
             parted: Vec::new(),
             bytes_left: COPIED_TOTAL_MAX,
@@ -121,7 +121,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
     ///
     /// # Errors
     /// Fails as any change does.
-    pub fn plan(&mut self, found: &[Differing], excluded: &Excluded) -> Result<(), Error> {
+    pub fn plan(&mut self, found: &[Differing], excluded: &ExcludedPaths) -> Result<(), Error> {
         let mut whole: Option<&WorkspacePath> = None;
         for (number, differing) in found.iter().enumerate() {
             if whole.is_some_and(|folder| differing.path.is_within(folder)) {
@@ -171,7 +171,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
             return self.put(path, lower, upper);
         }
         match lower {
-            None if is_whole => self.bring(path, true),
+            None if is_whole => self.plan_move(path, true),
             None => self.make(path, upper),
             Some(lower) => {
                 if *has_other_attributes {
@@ -187,7 +187,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
     ///
     /// # Errors
     /// Fails as any change does.
-    pub fn finish(mut self) -> Result<Planned, Error> {
+    pub fn finish(mut self) -> Result<LayerPlan, Error> {
         warn_of(self.change.engine(), &self.other_attributes, |names| {
             text!(
                 "owner and extended attributes of existing files and folders stay as they were: {}. Run the command with `direct` to change them",
@@ -222,7 +222,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
             }
             return Ok(());
         }
-        match self.look_at(path, lower)? {
+        match self.open_if_editable(path, lower)? {
             Some(current) => self.change.remove(current.without_proof()),
             None => self.throw_away(path, false)?,
         }
@@ -231,12 +231,12 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
 
     /// Returns the file at a path if its bytes can be saved as for an edit; `None` if the entry must move to the trash
     /// whole.
-    fn look_at(&self, path: &WorkspacePath, lower: &Stat) -> Result<Option<Current>, Error> {
+    fn open_if_editable(&self, path: &WorkspacePath, lower: &Stat) -> Result<Option<LockedFile>, Error> {
         use ErrorKind::{NotARegularFile, PermissionDenied, TooLarge};
         if !fs::is_regular(lower) && !fs::is_symlink(lower) {
             return Ok(None);
         }
-        match self.change.look_beneath(path) {
+        match self.change.open_canonical(path) {
             Err(error) if matches!(error.kind(), PermissionDenied | TooLarge | NotARegularFile) => Ok(None),
             looked => looked.map(Some),
         }
@@ -286,11 +286,11 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
             (bytes, largest) = (bytes.saturating_add(size), largest.max(size));
             Ok(())
         })?;
-        Ok(largest <= self.ignored_file_bytes && self.takes(bytes))
+        Ok(largest <= self.ignored_file_bytes && self.reserve_backup(bytes))
     }
 
     /// Takes bytes from what an undo may still restore of ignored files; returns false if there is too little room.
-    fn takes(&mut self, bytes: u64) -> bool {
+    fn reserve_backup(&mut self, bytes: u64) -> bool {
         let Some(left) = self.ignored_bytes_left.checked_sub(bytes) else { return false };
         let Some(files_left) = self.ignored_files_left.checked_sub(1) else { return false };
         (self.ignored_bytes_left, self.ignored_files_left) = (left, files_left);
@@ -300,17 +300,21 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
     /// Plans the new version of an ignored file without a backup of the old one: two renames.
     fn replace_ignored(&mut self, path: &WorkspacePath, lower: &Stat) -> Result<(), Error> {
         self.drop_old(path, fs::is_folder(lower))?;
-        let (content, entry) = self.take(path, false)?;
+        let (content, entry) = self.move_to_trash(path, false)?;
         self.change.move_whole(&content, path, true)?;
         self.rest.dropped.push(entry.id);
         Ok(())
     }
 
     /// Moves an entry from the layer to the trash; the change moves it on to its place.
-    fn take(&mut self, path: &WorkspacePath, is_folder: bool) -> Result<(WorkspacePath, TrashEntry), Error> {
+    fn move_to_trash(
+        &mut self,
+        path: &WorkspacePath,
+        is_folder: bool,
+    ) -> Result<(WorkspacePath, TrashEntry), Error> {
         let entry = self.trash_entry(path, is_folder);
         let content = entry.content(Some(&self.layer.state));
-        let shown = self.change.workspace().shown(path);
+        let shown = self.change.workspace().display(path);
         self.layer.take_to_trash((path, &entry.id), |from, to| without_rename::copy(from, to, &shown))?;
         for (inner, mode) in strip_all(self.change.workspace(), &content)? {
             self.change.set_folder_mode(inner.rebased(&content, path), fs::opened_up(mode), mode);
@@ -319,8 +323,8 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
     }
 
     /// Plans the move of an entry from the layer to its place, through the trash: an undo moves it back there.
-    fn bring(&mut self, path: &WorkspacePath, is_folder: bool) -> Result<(), Error> {
-        let (content, entry) = self.take(path, is_folder)?;
+    fn plan_move(&mut self, path: &WorkspacePath, is_folder: bool) -> Result<(), Error> {
+        let (content, entry) = self.move_to_trash(path, is_folder)?;
         self.move_described(&content, path, entry)
     }
 
@@ -350,14 +354,14 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         }
         if let Some(old) = lower.filter(|_| self.ignored.contains(path)) {
             let bytes = size.max(fs::size_of(old));
-            if !fs::is_regular(old) || bytes > self.ignored_file_bytes || !self.takes(bytes) {
+            if !fs::is_regular(old) || bytes > self.ignored_file_bytes || !self.reserve_backup(bytes) {
                 return self.replace_ignored(path, old);
             }
         }
         let is_large = size > self.change.file_bytes_max()
             || (lower.is_none() && (size > COPIED_BYTES_MAX || size > self.bytes_left));
-        let file = Made::read(&self.layer.upper, path, upper, is_plain && !is_large)?;
-        let current = lower.map(|lower| self.look_at(path, lower)).transpose()?.flatten();
+        let file = LayerFile::read(&self.layer.upper, path, upper, is_plain && !is_large)?;
+        let current = lower.map(|lower| self.open_if_editable(path, lower)).transpose()?.flatten();
         if current.is_some() && file.bytes.is_some() && file.identity != self.identity_of(path, lower) {
             self.other_attributes.push(path.clone());
         }
@@ -370,7 +374,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
                 None
             }
         };
-        let Some(mut bytes) = file.bytes else { return self.bring(path, false) };
+        let Some(mut bytes) = file.bytes else { return self.plan_move(path, false) };
         if fs::is_regular(upper) && upper.st_nlink > 1 && !self.ignored.contains(path) {
             self.parted.push(path.clone());
         }
@@ -378,7 +382,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         if let Some(merge) = self.merges.get(path) {
             // Of a file that may not be read, no bytes are seen that the merge could be compared with.
             if seen.as_ref().is_none_or(|current| current.sha256() != merge.current) {
-                return Err(changed_meanwhile(&self.change.workspace().shown(path)));
+                return Err(changed_meanwhile(&self.change.workspace().display(path)));
             }
             bytes.clone_from(&merge.bytes);
             mode = merge.mode;
@@ -387,13 +391,14 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         if !self.merges.contains_key(path) {
             self.rest.times.push((path.clone(), *upper));
         }
-        let is_same = |current: &Current| current.mode() == Some(mode) && current.bytes() == bytes.as_slice();
+        let is_same =
+            |current: &LockedFile| current.mode() == Some(mode) && current.bytes() == bytes.as_slice();
         let (seen, identity) = match seen {
             Some(current) if is_same(&current) => return Ok(()),
             Some(current) => (current, None),
-            None => (self.change.nothing_at(path)?, file.identity),
+            None => (self.change.free_path(path)?, file.identity),
         };
-        self.change.put_unseen(seen.without_proof(), bytes, mode, identity);
+        self.change.put_unread(seen.without_proof(), bytes, mode, identity);
         Ok(())
     }
 
@@ -406,14 +411,14 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
 }
 
 /// A file in the layer.
-struct Made {
+struct LayerFile {
     /// Its bytes, or the target of a symlink; `None` if it must be moved.
     bytes: Option<Vec<u8>>,
     /// Its owner and attributes, if a new file would get others.
     identity: Option<Identity>,
 }
 
-impl Made {
+impl LayerFile {
     /// Reads the file; its bytes only if they are wanted.
     fn read(layer: &OwnedFd, path: &WorkspacePath, stat: &Stat, has_bytes: bool) -> Result<Self, Error> {
         let io = |errno: Errno| unreadable(path, errno);

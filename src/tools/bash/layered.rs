@@ -14,15 +14,17 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Stat};
 
 use super::Bash;
-use super::layer_changes::{Classified, Excluded, LayerConflicts, changed_meanwhile, changes, versions};
-use super::layer_plan::{Applying, Merges, Planned};
+use super::layer_changes::{
+    ExcludedPaths, IgnoredPaths, LayerConflicts, changed_meanwhile, changes, versions,
+};
+use super::layer_plan::{LayerApplication, LayerPlan, MergedFiles};
 use super::request::{Request, body, subject};
 use super::response::{CommandDiff, Conflict, warn_of};
 use crate::engine::Engine;
 use crate::engine::change::{Change, record};
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::layer::{ApplyingChange, LayerConflict, LayerFolder, LayerRecord};
-use crate::engine::sandbox::overlay::{self, Difference as Differing, Differences};
+use crate::engine::sandbox::overlay::{self, Differences, LayerDifference as Differing};
 use crate::engine::sandbox::running;
 use crate::engine::store::state::{State, make_folder};
 use crate::engine::store::trash;
@@ -48,7 +50,7 @@ pub struct LayeredCommand(pub LayerFolder);
 
 /// How a layer is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Manner {
+pub enum ApplyMode {
     /// Not at all: it is shown and dropped.
     Shown,
     /// As much as has no conflict; the layer keeps the rest.
@@ -86,7 +88,7 @@ impl LayeredCommand {
     }
 
     /// Warns if a layer in memory was too small for the command.
-    pub fn tell_full(&self, engine: &mut Engine) {
+    pub fn warn_of_full_layer(&self, engine: &mut Engine) {
         if let Some(bytes) = self.0.full_size() {
             engine.warn(format!(
                 "the command used up {} MiB of memory in /dev/shm, where its changes are kept since the workspace is on an overlay file system: put the workspace on a volume, or give the container a larger /dev/shm",
@@ -102,18 +104,18 @@ impl LayeredCommand {
     pub fn try_out(&self, engine: &mut Engine) -> Result<CommandDiff, Error> {
         let found = self.read(engine, &|_| false)?.paths;
         let change = engine.begin(Bash::NAME, &[], true)?;
-        let checked = found.iter().try_for_each(|differing| change.nothing_at(&differing.path).map(drop));
+        let checked = found.iter().try_for_each(|differing| change.free_path(&differing.path).map(drop));
         checked.map_err(|error| self.refused(error))?;
-        self.look(engine)
+        self.find_changes(engine)
     }
 
     /// Returns the changes of the command.
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn look(&self, engine: &Engine) -> Result<CommandDiff, Error> {
+    pub fn find_changes(&self, engine: &Engine) -> Result<CommandDiff, Error> {
         let found = self.read(engine, &|_| false)?.paths;
-        let classified = Classified::of(engine, &self.0.upper, &found, true);
+        let classified = IgnoredPaths::of(engine, &self.0.upper, &found, true);
         let listed = changes(&engine.workspace, &self.0.upper, &found, &classified);
         listed.map(|changes| CommandDiff::of(&engine.workspace, changes)).map_err(|error| self.refused(error))
     }
@@ -134,7 +136,7 @@ impl LayeredCommand {
             }
             let read = versions(workspace, &self.0.upper, differing, file_bytes_max);
             let Some([old, new]) = read else { continue };
-            let shown = workspace.shown(&differing.path);
+            let shown = workspace.display(&differing.path);
             let (old_name, new_name) = (format!("a/{shown}"), format!("b/{shown}"));
             if let [Some(old), Some(new)] =
                 [&differing.lower, &differing.upper].map(|it| it.as_ref().map(fs::recorded_mode))
@@ -184,14 +186,14 @@ impl LayeredCommand {
     /// # Errors
     /// Fails with `stale_file` if all must be applied and others changed one of the files, and as any change does. The
     /// layer is kept then, unless all must be applied.
-    pub fn apply(&mut self, engine: &mut Engine, manner: Manner) -> Result<CommandDiff, Error> {
+    pub fn apply(&mut self, engine: &mut Engine, manner: ApplyMode) -> Result<CommandDiff, Error> {
         if fs::names_in(&self.0.upper).is_ok_and(|names| names.is_empty())
             && self.0.root_difference(&engine.workspace).is_none()
         {
             self.0.is_kept = false;
             return Ok(CommandDiff::none());
         }
-        let mut excluded = Excluded::new();
+        let mut excluded = ExcludedPaths::new();
         let mut modes = BTreeMap::new();
         for _ in 0..APPLY_TRIES_MAX {
             let outcome = self.attempt(engine, manner, &mut excluded, &mut modes);
@@ -200,13 +202,13 @@ impl LayeredCommand {
                 Err(error) => error,
             };
             self.0.return_taken();
-            if manner == Manner::Whole {
+            if manner == ApplyMode::Whole {
                 return Err(self.refused(error));
             }
             if error.kind() == ErrorKind::ProtectedPath {
                 running::forget_repositories(&self.0.state);
             }
-            let is_unseen = manner == Manner::Over && error.kind() == ErrorKind::StaleFile;
+            let is_unseen = manner == ApplyMode::Over && error.kind() == ErrorKind::StaleFile;
             if error.is_applied() || is_unseen || !self.exclude(engine, &error, &mut excluded) {
                 if !error.is_applied() {
                     self.0.is_kept = true;
@@ -224,7 +226,7 @@ impl LayeredCommand {
     }
 
     /// Excludes the path that an error is about; false if the layer has no such path.
-    fn exclude(&self, engine: &Engine, error: &Error, excluded: &mut Excluded) -> bool {
+    fn exclude(&self, engine: &Engine, error: &Error, excluded: &mut ExcludedPaths) -> bool {
         use ErrorKind::{NotARegularFile, PermissionDenied, ProtectedPath, StaleFile, TooLarge};
         let of_a_file = [ProtectedPath, PermissionDenied, TooLarge, StaleFile, NotARegularFile];
         let is_of_a_file = of_a_file.contains(&error.kind());
@@ -241,12 +243,12 @@ impl LayeredCommand {
             return place.is_ok_and(|place| excluded.insert(place.path().clone(), reason).is_none());
         };
         let above = |differing: &Differing| {
-            differing.path.and_above().find(|path| !path.is_root() && engine.workspace.shown(path) == shown)
+            differing.path.and_above().find(|path| !path.is_root() && engine.workspace.display(path) == shown)
         };
         // The path itself, a folder above it, or the folder that is removed with it.
         let path = found.iter().find_map(above).or_else(|| {
             let holds = |differing: &&Differing| {
-                let folder = engine.workspace.shown(&differing.path);
+                let folder = engine.workspace.display(&differing.path);
                 shown.strip_prefix(&folder).is_some_and(|rest| rest.starts_with('/'))
             };
             found.iter().find(holds).map(|differing| differing.path.clone())
@@ -259,21 +261,21 @@ impl LayeredCommand {
     fn attempt(
         &mut self,
         engine: &mut Engine,
-        manner: Manner,
-        excluded: &mut Excluded,
+        manner: ApplyMode,
+        excluded: &mut ExcludedPaths,
         modes: &mut BTreeMap<WorkspacePath, u32>,
     ) -> Result<CommandDiff, Error> {
         let mut change = engine.begin(Bash::NAME, &[], false)?;
         let is_skipped = |path: &WorkspacePath| excluded.contains_key(path);
         let Differences { paths: mut found, times: mut folders } =
             self.read(change.engine_ref(), &is_skipped)?;
-        let classified = Classified::of(change.engine_ref(), &self.0.upper, &found, false);
-        let merges = self.settle(&change, &found, manner, excluded)?;
+        let classified = IgnoredPaths::of(change.engine_ref(), &self.0.upper, &found, false);
+        let merges = self.find_conflicts(&change, &found, manner, excluded)?;
         found.retain(|differing| !is_excluded(&differing.path, excluded));
         let now = |path: &WorkspacePath| fs::stat_beneath(change.workspace().root_fd(), path);
         let is_as_before = |now: Stat| changed_at(&now) <= self.0.record.began;
         folders.retain(|(path, _)| !is_excluded(path, excluded) && now(path).map_or(true, is_as_before));
-        if manner != Manner::Over {
+        if manner != ApplyMode::Over {
             self.keep_modes(change.engine(), &mut found, modes);
         }
         // Nobody wants to undo a change of empty folders alone inside an ignored folder.
@@ -283,8 +285,8 @@ impl LayeredCommand {
         // List the changes before the layer loses its attributes and the old files are removed.
         let mut listed = changes(change.workspace(), &self.0.upper, &found, &classified)?;
         let ignored = classified.paths();
-        let mut applying = Applying::new(&mut change, &self.0, &ignored, &merges);
-        if manner == Manner::Over {
+        let mut applying = LayerApplication::new(&mut change, &self.0, &ignored, &merges);
+        if manner == ApplyMode::Over {
             applying.keep_all_ignored();
         }
         applying.plan(&found, excluded)?;
@@ -294,7 +296,7 @@ impl LayeredCommand {
         let session = change.engine_ref().session().as_str().to_owned();
         self.0.note_change(ApplyingChange {
             session,
-            seq: change.settle_number()?,
+            seq: change.change_number()?,
             id: change.id().to_owned(),
         })?;
         let LayerRecord { command, why, .. } = &self.0.record;
@@ -317,14 +319,14 @@ impl LayeredCommand {
     ///
     /// # Errors
     /// Fails with `stale_file` if all must be applied.
-    fn settle(
+    fn find_conflicts(
         &self,
         change: &Change<'_>,
         found: &[Differing],
-        manner: Manner,
-        excluded: &mut Excluded,
-    ) -> Result<Merges, Error> {
-        let mut merges = Merges::new();
+        manner: ApplyMode,
+        excluded: &mut ExcludedPaths,
+    ) -> Result<MergedFiles, Error> {
+        let mut merges = MergedFiles::new();
         let (workspace, engine) = (change.workspace(), change.engine_ref());
         let conflicts = LayerConflicts::new(engine, &self.0, found);
         for differing in found {
@@ -332,12 +334,12 @@ impl LayeredCommand {
             if is_excluded(path, excluded) {
                 continue;
             }
-            if let Some((part, reason)) = forbidden(engine, path).filter(|_| manner != Manner::Whole) {
+            if let Some((part, reason)) = forbidden(engine, path).filter(|_| manner != ApplyMode::Whole) {
                 excluded.insert(part, reason);
                 continue;
             }
             // What others removed is in no danger from the command's version.
-            let has_changed = if manner == Manner::Over {
+            let has_changed = if manner == ApplyMode::Over {
                 conflicts.was_changed(differing)
             } else {
                 conflicts.has(differing)
@@ -345,8 +347,8 @@ impl LayeredCommand {
             if !has_changed? {
                 continue;
             }
-            if matches!(manner, Manner::Whole | Manner::Over) {
-                return Err(self.stale(manner, &workspace.shown(path)));
+            if matches!(manner, ApplyMode::Whole | ApplyMode::Over) {
+                return Err(self.stale(manner, &workspace.display(path)));
             }
             match conflicts.merge(differing) {
                 Some(merge) => drop(merges.insert(path.clone(), merge)),
@@ -396,22 +398,22 @@ impl LayeredCommand {
         &self,
         change: &Change<'_>,
         found: &[Differing],
-        manner: Manner,
-        merges: &Merges,
+        manner: ApplyMode,
+        merges: &MergedFiles,
     ) -> Result<(), Error> {
         let workspace = change.workspace();
         let conflicts = LayerConflicts::new(change.engine_ref(), &self.0, found);
         for differing in found.iter().filter(|differing| !merges.contains_key(&differing.path)) {
             if conflicts.was_changed(differing)? {
-                return Err(self.stale(manner, &workspace.shown(&differing.path)));
+                return Err(self.stale(manner, &workspace.display(&differing.path)));
             }
         }
         Ok(())
     }
 
     /// Returns the error for a file that others changed, so that nothing is applied.
-    fn stale(&self, manner: Manner, shown: &str) -> Error {
-        if manner != Manner::Over {
+    fn stale(&self, manner: ApplyMode, shown: &str) -> Error {
+        if manner != ApplyMode::Over {
             return changed_meanwhile(shown);
         }
         let message = format!("{shown} has changed since the layer was shown; nothing was applied");
@@ -422,7 +424,7 @@ impl LayeredCommand {
     }
 
     /// Sets the times of the files and folders, and removes old files that are not kept.
-    fn finish(&self, engine: &Engine, planned: &Planned) {
+    fn finish(&self, engine: &Engine, planned: &LayerPlan) {
         planned.times.iter().for_each(|(path, stat)| set_times(&engine.workspace, path, stat));
         for id in &planned.dropped {
             // A later call removes the rest: no change refers to it.
@@ -434,7 +436,7 @@ impl LayeredCommand {
     fn keep_excluded(
         &mut self,
         engine: &mut Engine,
-        excluded: &Excluded,
+        excluded: &ExcludedPaths,
         difference: CommandDiff,
     ) -> Result<CommandDiff, Error> {
         if excluded.is_empty() {
@@ -449,7 +451,7 @@ impl LayeredCommand {
         let name = self.0.name.clone();
         engine.warn(text!(
             "not applied: {}. The reasons are in `conflicts`. `layer` {} keeps the command's versions: it shows them, with `apply` it applies them, with `drop` it deletes them",
-            named(&conflicts),
+            conflict_paths(&conflicts),
             name
         ));
         Ok(CommandDiff { conflicts, layer: Some(name), ..difference })
@@ -457,7 +459,7 @@ impl LayeredCommand {
 }
 
 /// Returns the first paths that were not applied, and the number of the others.
-fn named(conflicts: &[Conflict]) -> String {
+fn conflict_paths(conflicts: &[Conflict]) -> String {
     let paths = conflicts.iter().map(|conflict| short_path(&conflict.path).into_owned());
     first_of(paths, conflicts.len(), CONFLICTS_NAMED)
 }
@@ -465,14 +467,14 @@ fn named(conflicts: &[Conflict]) -> String {
 /// Returns the paths of a layer that were not applied.
 pub fn conflicts(workspace: &Workspace, record: &LayerRecord) -> Vec<Conflict> {
     let shown = |conflict: &LayerConflict| Conflict {
-        path: workspace.shown(&conflict.path),
+        path: workspace.display(&conflict.path),
         reason: conflict.reason.clone(),
     };
     record.conflicts.iter().map(shown).collect()
 }
 
 /// Returns true if a path is excluded or lies in an excluded folder.
-fn is_excluded(path: &WorkspacePath, excluded: &Excluded) -> bool {
+fn is_excluded(path: &WorkspacePath, excluded: &ExcludedPaths) -> bool {
     !excluded.is_empty() && path.and_above().any(|it| excluded.contains_key(&it))
 }
 

@@ -19,14 +19,14 @@ use std::path::Path;
 use std::time::Duration;
 
 pub use job::{end_all as end_jobs, run_internal};
-pub(super) use layer_changes::Classified;
+pub(super) use layer_changes::IgnoredPaths;
 
 use recording::Recording;
 
-use confinement::{Planned, allowed, backend_word, is_allowed};
+use confinement::{PlannedCommand, allowed, backend_word, is_allowed};
 use job::record::JobFolder;
 use request::Request;
-use response::{BackendShown, Backends, CommandDiff, Ran, Response, with_output};
+use response::{BackendRow, Backends, CommandDiff, CommandResponse, Response, with_output};
 
 use super::{Effect, Stdin, Text, Tool};
 use crate::control::Control;
@@ -34,7 +34,7 @@ use crate::engine::Engine;
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::capture::{self, Capture};
 use crate::engine::sandbox::control_group::ControlGroup;
-use crate::engine::sandbox::plan::{Ended, SandboxPlan};
+use crate::engine::sandbox::plan::{CommandEnd, SandboxPlan};
 use crate::engine::sandbox::repository_marks::RepositoryWatch;
 use crate::engine::sandbox::running::CommandTurn;
 use crate::engine::sandbox::{self, BACKENDS, Backend, layer_folders, run};
@@ -65,7 +65,7 @@ const WITHOUT_LAYER: [&str; 8] =
     ["--background", "--backends", "--direct", "--help", "--job", "--layer", "--sandbox", "--stop"];
 
 /// Destination of a command's output.
-enum Output<'a> {
+enum OutputTarget<'a> {
     /// The response.
     Answer,
     /// File of a job.
@@ -91,7 +91,7 @@ impl Tool for Bash {
         }
         match job::handle(engine, &request)? {
             Some(response) => Ok(response),
-            None => Self::run_to(engine, &request, &mut Output::Answer),
+            None => Self::run_to(engine, &request, &mut OutputTarget::Answer),
         }
     }
 
@@ -121,7 +121,11 @@ impl Bash {
     ///
     /// # Errors
     /// Fails as [`Self::run`] does.
-    fn run_to(engine: &mut Engine, request: &Request, output: &mut Output<'_>) -> Result<Response, Error> {
+    fn run_to(
+        engine: &mut Engine,
+        request: &Request,
+        output: &mut OutputTarget<'_>,
+    ) -> Result<Response, Error> {
         if request.backends {
             return Ok(Response::Backends(list_backends(engine)));
         }
@@ -134,24 +138,24 @@ impl Bash {
         let early = takes_layer.is_ok().then(|| start_early(engine, request)).flatten();
         if takes_layer.is_ok() {
             // A direct command takes the lock, and settles first as every change does.
-            engine.settle();
+            engine.finish_dead_calls();
         }
-        let mut turn = takes_layer.is_err().then(|| output.turn(engine, request)).flatten();
+        let mut turn = takes_layer.is_err().then(|| output.wait_for_turn(engine, request)).flatten();
         let mut direct = takes_layer.clone().err();
         let recording = Recording::begin(engine, request, takes_layer)?;
         let mut ran = Self::run_recorded(engine, request, output, (program.clone(), early), recording);
         for _ in 1..PLANS_MAX {
             match &ran {
-                Err(NotRun::NoLayer(reason)) => direct = Some(reason.clone()),
-                Err(NotRun::Outdated(_)) => {}
-                Ok(_) | Err(NotRun::Call(_)) => break,
+                Err(RunRefusal::NoLayer(reason)) => direct = Some(reason.clone()),
+                Err(RunRefusal::Outdated(_)) => {}
+                Ok(_) | Err(RunRefusal::Call(_)) => break,
             }
-            turn = turn.or_else(|| output.turn(engine, request));
+            turn = turn.or_else(|| output.wait_for_turn(engine, request));
             let recording = Recording::direct(engine, request, direct.clone().unwrap_or_default())?;
             ran = Self::run_recorded(engine, request, output, (program.clone(), None), recording);
         }
         drop(turn);
-        ran.map_err(NotRun::error)
+        ran.map_err(RunRefusal::error)
     }
 
     /// Runs a command to its end, and records its changes.
@@ -161,19 +165,19 @@ impl Bash {
     fn run_recorded(
         engine: &mut Engine,
         request: &Request,
-        output: &mut Output<'_>,
-        (program, early): (Vec<OsString>, Option<run::Early>),
+        output: &mut OutputTarget<'_>,
+        (program, early): (Vec<OsString>, Option<run::EarlySandbox>),
         mut recording: Recording,
-    ) -> Result<Response, NotRun> {
-        let marks = recording::Marks::of_session(engine)?;
+    ) -> Result<Response, RunRefusal> {
+        let marks = recording::ReadMarks::of_session(engine)?;
         recording.note_read(&marks);
         let place = recording.for_plan(engine)?;
-        let Planned { plan, placeholder, marks: marks_of_git, temporary: _in_use } =
+        let PlannedCommand { plan, placeholder, marks: marks_of_git, temporary: _in_use } =
             confinement::plan(engine, request, (program, early.as_ref()), place)?;
-        recording.pass_a_moment();
+        recording.wait_for_clock_tick();
         let kill = Control::default();
         let watch = output.watch(engine, &recording, marks_of_git, &kill);
-        let bounds = run::Bounds {
+        let bounds = run::RunBounds {
             time: time_limit(engine, request)?,
             control: engine.control.clone(),
             stop: output.stop(),
@@ -182,25 +186,27 @@ impl Bash {
         let shown_max = request.max_bytes.unwrap_or_else(|| engine.policy().max_bytes());
         let stdin = request.stdin.as_deref();
         let ran = run_confined(engine, &plan, stdin, &bounds, (shown_max, &mut *output, early));
-        tell_watch(engine, watch.as_ref());
+        warn_of_watch(engine, watch.as_ref());
         drop((watch, placeholder));
         let ran = match ran {
             // Without a layer, a command may change the files themselves, unless it is a transaction.
-            Err(NotRun::NoLayer(reason)) if !request.is_transaction() => return Err(NotRun::NoLayer(reason)),
-            Err(outdated @ NotRun::Outdated(_)) => return Err(outdated),
-            ran => ran.map_err(NotRun::error),
+            Err(RunRefusal::NoLayer(reason)) if !request.is_transaction() => {
+                return Err(RunRefusal::NoLayer(reason));
+            }
+            Err(outdated @ RunRefusal::Outdated(_)) => return Err(outdated),
+            ran => ran.map_err(RunRefusal::error),
         };
         let has_succeeded = ran.as_ref().ok().map(|finished| finished.answer.exit_code == 0);
-        let (taken, _layer) = recording.take(engine, request, &plan.reach, has_succeeded);
+        let (taken, _layer) = recording.record_changes(engine, request, &plan.reach, has_succeeded);
         // The OS removes the sandbox meanwhile; dropping `_departing` waits for that, at the latest when the session's
         // folders are free, and before the next command gets the folders of the layer.
-        let Finished { mut answer, warnings, departing: _departing } = ran?;
+        let FinishedCommand { mut answer, warnings, departing: _departing } = ran?;
         answer.stale = marks.stale(engine);
         warnings.into_iter().for_each(|warning| engine.warn(warning));
         match taken {
             Ok(mut changes) => {
                 changes.shorten(output.room_for_changes(shown_max, &answer));
-                Ok(Response::Ran(Box::new(Ran { changes, ..answer })))
+                Ok(Response::Ran(Box::new(CommandResponse { changes, ..answer })))
             }
             Err(error) => Err(with_output(error, &answer).into()),
         }
@@ -208,7 +214,7 @@ impl Bash {
 }
 
 /// Warns if a job was stopped because a repository appeared.
-fn tell_watch(engine: &mut Engine, watch: Option<&RepositoryWatch>) {
+fn warn_of_watch(engine: &mut Engine, watch: Option<&RepositoryWatch>) {
     let Some(folder) = watch.and_then(RepositoryWatch::found) else { return };
     let shown = direct::shown_folder(engine, folder);
     engine.warn(format!(
@@ -217,7 +223,7 @@ fn tell_watch(engine: &mut Engine, watch: Option<&RepositoryWatch>) {
 }
 
 /// Reason why a command did not run.
-enum NotRun {
+enum RunRefusal {
     /// No backend could mount the layer; the reasons.
     NoLayer(String),
     /// Others changed what the sandbox was to hide, before it could.
@@ -226,23 +232,23 @@ enum NotRun {
     Call(Error),
 }
 
-impl From<Error> for NotRun {
+impl From<Error> for RunRefusal {
     fn from(error: Error) -> Self {
         Self::Call(error)
     }
 }
 
-impl NotRun {
+impl RunRefusal {
     /// Returns the error of a command that does not run without a layer.
     fn error(self) -> Error {
         match self {
-            Self::NoLayer(reason) => layer_folders::not_possible(&reason),
+            Self::NoLayer(reason) => layer_folders::no_layer_error(&reason),
             Self::Outdated(error) | Self::Call(error) => error,
         }
     }
 }
 
-impl Output<'_> {
+impl OutputTarget<'_> {
     /// Checks that a command can run on a layer; returns the reason if not, empty if the request asked for direct mode.
     fn takes_layer(&self, engine: &Engine, request: &Request) -> Result<(), String> {
         if request.is_transaction() {
@@ -258,21 +264,21 @@ impl Output<'_> {
     }
 
     /// Returns the room for the list of changes, in a response of at most `bytes_max` bytes.
-    fn room_for_changes(&self, bytes_max: usize, answer: &Ran) -> AnswerRoom {
+    fn room_for_changes(&self, bytes_max: usize, answer: &CommandResponse) -> AnswerRoom {
         /// Share of the list in a response with a job's output: a quarter.
         const PART: usize = 4;
         match self {
-            Self::Answer => AnswerRoom::new(bytes_max).beside(answer.size_of_output()),
+            Self::Answer => AnswerRoom::new(bytes_max).room_after(answer.size_of_output()),
             Self::Job(_) => AnswerRoom::new(bytes_max / PART),
         }
     }
 
     /// Waits for the turn of a command that changes the files themselves, unless it is a job.
-    fn turn(&self, engine: &Engine, request: &Request) -> Option<CommandTurn> {
+    fn wait_for_turn(&self, engine: &Engine, request: &Request) -> Option<CommandTurn> {
         let takes_turns = matches!(self, Self::Answer) && !request.is_transaction();
         // If no state can be made, a command runs without write access.
         let state = takes_turns.then(|| State::open(&engine.workspace).ok()).flatten()?;
-        CommandTurn::take(&state)
+        CommandTurn::wait_for_turn(&state)
     }
 
     /// Watches for repositories that appear while a job changes the files themselves.
@@ -305,23 +311,23 @@ impl Output<'_> {
 }
 
 /// A command that ran.
-struct Finished {
+struct FinishedCommand {
     /// Response, without the changes.
-    answer: Ran,
+    answer: CommandResponse,
     /// Warnings and hints that follow from its output and its end.
     warnings: Vec<String>,
     /// Its sandbox.
-    departing: run::Departing,
+    departing: run::EndingProcess,
 }
 
 /// Returns the response of a command without its changes, with warnings and hints; `tail` is the end of its output.
 fn answer(
-    ran: run::Ran,
+    ran: run::CommandRun,
     output: capture::Output,
     tail: &[u8],
     (sandbox, plan): (&'static str, &SandboxPlan),
-) -> (Ran, Vec<String>) {
-    let Ended { cpu_ms, peak_memory_bytes, left_running, .. } = ran.ended;
+) -> (CommandResponse, Vec<String>) {
+    let CommandEnd { cpu_ms, peak_memory_bytes, left_running, .. } = ran.ended;
     let exit_code = exit_code(&ran);
     let too_many = ran.ended.had_too_many.then(|| {
         let most = plan.limits.processes;
@@ -340,7 +346,7 @@ fn answer(
         hints.extend(output::hints(tail, &plan.reach, Path::new(&plan.workdir)));
     }
     let warnings = output.warnings.into_iter().chain(too_many).chain(is_full).chain(hints).collect();
-    let answer = Ran {
+    let answer = CommandResponse {
         stdout: output.stdout,
         stderr: output.stderr,
         exit_code,
@@ -367,9 +373,9 @@ fn run_confined(
     engine: &mut Engine,
     plan: &SandboxPlan,
     stdin: Option<&str>,
-    bounds: &run::Bounds,
-    (shown_max, output, mut early): (usize, &mut Output<'_>, Option<run::Early>),
-) -> Result<Finished, NotRun> {
+    bounds: &run::RunBounds,
+    (shown_max, output, mut early): (usize, &mut OutputTarget<'_>, Option<run::EarlySandbox>),
+) -> Result<FinishedCommand, RunRefusal> {
     let mut reasons = Vec::new();
     let has_layer = plan.reach.layer.is_some();
     for backend in allowed(engine) {
@@ -384,11 +390,11 @@ fn run_confined(
         let mut log = output::file(engine);
         let file_max = engine.policy().number(Key::BashOutputBytes);
         let mut capture = match output {
-            Output::Answer => Capture::new(shown_max, file_max, &mut log, &bounds.control),
-            Output::Job(job) => Capture::of_job(job.output_file(file_max)?, &bounds.control),
+            OutputTarget::Answer => Capture::new(shown_max, file_max, &mut log, &bounds.control),
+            OutputTarget::Job(job) => Capture::of_job(job.output_file(file_max)?, &bounds.control),
         };
         let mut started = |process| {
-            if let Output::Job(job) = output {
+            if let OutputTarget::Job(job) = output {
                 job.started(backend.name, process);
             }
         };
@@ -400,19 +406,19 @@ fn run_confined(
                 }
                 let tail = std::mem::take(&mut capture.tail);
                 let (answer, warnings) = answer(ran, capture.finish(), &tail, (backend.name, plan));
-                return Ok(Finished { answer, warnings, departing });
+                return Ok(FinishedCommand { answer, warnings, departing });
             }
-            Err(run::Failure::Backend(reason)) => reasons.push((backend.name, reason)),
-            Err(run::Failure::Call(error)) => return Err(error.into()),
+            Err(run::RunFailure::Backend(reason)) => reasons.push((backend.name, reason)),
+            Err(run::RunFailure::Call(error)) => return Err(error.into()),
         }
     }
     let reasons: Vec<String> = reasons.iter().map(|(name, reason)| format!("{name}: {reason}")).collect();
     let reasons = reasons.join("; ");
     if has_layer {
-        return Err(NotRun::NoLayer(reasons));
+        return Err(RunRefusal::NoLayer(reasons));
     }
     let error = not_confined(plan.reach.read_only, &reasons);
-    Err(if plan.reach.is_outdated() { NotRun::Outdated(error) } else { error.into() })
+    Err(if plan.reach.is_outdated() { RunRefusal::Outdated(error) } else { error.into() })
 }
 
 /// Starts the sandbox of a call on the command line, unless its arguments show that it needs none.
@@ -421,15 +427,15 @@ pub fn begin_early(arguments: &[OsString]) {
         word.to_str().is_some_and(|word| WITHOUT_LAYER.iter().any(|flag| word.starts_with(flag)))
     };
     if !arguments.iter().any(needs_none) {
-        run::Early::begin();
+        run::EarlySandbox::begin();
     }
 }
 
 /// Returns the early sandbox of a command that gets a layer, while its plan is still prepared.
-fn start_early(engine: &Engine, request: &Request) -> Option<run::Early> {
+fn start_early(engine: &Engine, request: &Request) -> Option<run::EarlySandbox> {
     allowed(engine).into_iter().find(|backend| backend.takes_layers())?;
     let network = confinement::network(engine, request.network).ok()?;
-    run::Early::take(network.is_shared(), JobFolder::peer(engine, &network))
+    run::EarlySandbox::take_sandbox(network.is_shared(), JobFolder::peer(engine, &network))
 }
 
 /// Returns the error if no backend can confine a command, or keep it from writing where lbx cannot write its state.
@@ -451,7 +457,7 @@ fn not_confined(read_only: bool, reasons: &str) -> Error {
 /// Probes the backends and lists them.
 fn list_backends(engine: &Engine) -> Backends {
     let word = backend_word(engine);
-    let reach = confinement::reach_of_probe(engine);
+    let reach = confinement::probe_access(engine);
     let bytes = engine.policy().number(Key::BashMemory);
     let group = Some(bytes).filter(|bytes| *bytes > 0).and_then(|bytes| ControlGroup::make(bytes).err());
     let of_memory = group.map(|reason| {
@@ -459,7 +465,7 @@ fn list_backends(engine: &Engine) -> Backends {
     });
     let shown = |backend: &'static Backend| {
         let reason = sandbox::probe(backend, reach.clone());
-        BackendShown {
+        BackendRow {
             name: backend.name,
             works: reason.is_none(),
             allowed: is_allowed(word, backend),
@@ -504,7 +510,7 @@ fn time_limit(engine: &Engine, request: &Request) -> Result<Duration, Error> {
 }
 
 /// Returns the exit status of a command that ran.
-fn exit_code(ran: &run::Ran) -> i32 {
+fn exit_code(ran: &run::CommandRun) -> i32 {
     let of_signal = |signal| SIGNALLED + signal;
     if ran.timed_out {
         return TIMED_OUT;

@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, CWD};
 
 use crate::engine::Engine;
 use crate::engine::sandbox::outside::Network;
-use crate::engine::sandbox::plan::{Limits, Reach};
+use crate::engine::sandbox::plan::{Access, Limits};
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
@@ -147,7 +147,7 @@ pub fn limits_reached(output: &[u8], limits: &Limits, exit_code: i32) -> [Option
 }
 
 /// Returns hints if the output of a failed command shows that lbx denied it something.
-pub fn hints(output: &[u8], reach: &Reach, workdir: &Path) -> Vec<String> {
+pub fn hints(output: &[u8], reach: &Access, workdir: &Path) -> Vec<String> {
     let output = String::from_utf8_lossy(output);
     let lines = || output.lines().rev();
     let about = |messages: &'static [&str]| lines().filter(move |line| is_about(line, messages));
@@ -165,7 +165,7 @@ pub fn hints(output: &[u8], reach: &Reach, workdir: &Path) -> Vec<String> {
     if git.is_some() || guarded.is_some() {
         return git.into_iter().chain(guarded).collect();
     }
-    let other = about(&READ_ONLY).find_map(|line| outside(line, reach));
+    let other = about(&READ_ONLY).find_map(|line| outside_hint(line, reach));
     let other = other
         .or_else(|| {
             let has_none = reach.network == Network::None && about(&NO_NETWORK).next().is_some();
@@ -188,7 +188,7 @@ fn is_of_git(line: &str) -> bool {
 
 /// Returns a hint for a line about a path of the workspace that commands may not write; relative ones count from a
 /// folder of `from`.
-fn guarded(line: &str, reach: &Reach, from: [&Path; 2]) -> Option<String> {
+fn guarded(line: &str, reach: &Access, from: [&Path; 2]) -> Option<String> {
     let is_in = |path: &str, guarded: &OsString| {
         let is_below =
             |from: &&Path| lexical(&from.join(path)).starts_with(Path::new(&reach.root).join(guarded));
@@ -209,7 +209,7 @@ fn guarded(line: &str, reach: &Reach, from: [&Path; 2]) -> Option<String> {
 
 /// Returns a hint for a line about a file that a command could not put in the place of another, as of
 /// `sed: cannot rename ./sedXyZ1: Device or resource busy`, which does not name the other.
-fn replaced(line: &str, reach: &Reach, from: [&Path; 2]) -> Option<String> {
+fn replaced(line: &str, reach: &Access, from: [&Path; 2]) -> Option<String> {
     let folder_of = |path: &Path| lexical(path).parent().map(Path::to_owned);
     let is_near = |path: &&Path| {
         let folder = folder_of(&Path::new(&reach.root).join(path));
@@ -224,7 +224,7 @@ fn replaced(line: &str, reach: &Reach, from: [&Path; 2]) -> Option<String> {
 }
 
 /// Returns a hint for a line about a write elsewhere that was denied.
-fn outside(line: &str, reach: &Reach) -> Option<String> {
+fn outside_hint(line: &str, reach: &Access) -> Option<String> {
     let root = Path::new(&reach.root);
     let is_outside = |path: &&str| path.contains('/') && !lexical(&root.join(path)).starts_with(root);
     words(line)
@@ -234,7 +234,7 @@ fn outside(line: &str, reach: &Reach) -> Option<String> {
 }
 
 /// Returns a hint for a line about a socket or FIFO that commands cannot use.
-fn channel(line: &str, reach: &Reach) -> Option<String> {
+fn channel(line: &str, reach: &Access) -> Option<String> {
     let root = Path::new(&reach.root);
     let channels = reach.channels().unwrap_or_default();
     let is_one = |path: &&str| {
@@ -247,7 +247,7 @@ fn channel(line: &str, reach: &Reach) -> Option<String> {
 }
 
 /// Returns a hint for a line about a path that exists, but is hidden from commands.
-fn hidden(line: &str, is_missing: bool, reach: &Reach) -> Option<String> {
+fn hidden(line: &str, is_missing: bool, reach: &Access) -> Option<String> {
     let masked = |path: &Path| reach.hidden.iter().any(|hidden| path.starts_with(&hidden.path));
     let is_outside = |path: &Path| !path.starts_with(&reach.root) && !path.starts_with("/tmp");
     let is_hidden = |path: &&Path| (is_missing && is_outside(path) && exists(path)) || masked(path);

@@ -9,14 +9,14 @@ use std::os::fd::OwnedFd;
 use rustix::fs::Stat;
 
 use super::confinement;
-use super::direct::Before;
-use super::layered::{self, LayeredCommand, Manner};
+use super::direct::TreeBefore;
+use super::layered::{self, ApplyMode, LayeredCommand};
 use super::request::{OnFailure, Request};
 use super::response::{CommandDiff, Layer};
 use crate::engine::Engine;
 use crate::engine::sandbox::layer;
-use crate::engine::sandbox::plan::{self, Reach};
-use crate::engine::sandbox::repositories::{Looking, ProtectedPaths};
+use crate::engine::sandbox::plan::{self, Access};
+use crate::engine::sandbox::repositories::{ProtectedPaths, SearchDepth};
 use crate::engine::store::session;
 use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
@@ -30,9 +30,9 @@ use crate::tools::common::reject_if;
 /// How the changes of one command are recorded.
 pub enum Recording {
     /// The command changes the files themselves; the reason, unless the request asked for that.
-    Files(Box<Before>, Option<String>),
+    Files(Box<TreeBefore>, Option<String>),
     /// The command changes a layer.
-    Layer(Box<LayeredCommand>, Manner),
+    Layer(Box<LayeredCommand>, ApplyMode),
     /// The command cannot change anything, since lbx could not record it; the reason.
     ReadOnly(String),
 }
@@ -52,7 +52,7 @@ impl Recording {
             let reason = match takes_layer {
                 Err(reason) => reason,
                 Ok(()) => match LayeredCommand::begin(engine, request) {
-                    Ok(layered) => return Ok(Self::Layer(Box::new(layered), Manner::Partly)),
+                    Ok(layered) => return Ok(Self::Layer(Box::new(layered), ApplyMode::Partly)),
                     Err(error) if error.kind() == ErrorKind::InvalidRequest => error.message().to_owned(),
                     Err(error) => return Self::read_only(error),
                 },
@@ -61,9 +61,9 @@ impl Recording {
         }
         engine.set_dry_run(request.dry_run);
         let fate = match request.on_failure {
-            _ if request.dry_run => Manner::Shown,
-            Some(OnFailure::Discard) => Manner::WholeOnSuccess,
-            Some(OnFailure::Keep) | None => Manner::Whole,
+            _ if request.dry_run => ApplyMode::Shown,
+            Some(OnFailure::Discard) => ApplyMode::WholeOnSuccess,
+            Some(OnFailure::Keep) | None => ApplyMode::Whole,
         };
         Ok(Self::Layer(Box::new(LayeredCommand::begin(engine, request)?), fate))
     }
@@ -74,7 +74,7 @@ impl Recording {
     /// Fails as [`Self::begin`] does.
     pub fn direct(engine: &mut Engine, request: &Request, reason: String) -> Result<Self, Error> {
         let reason = Some(reason).filter(|reason| !reason.is_empty());
-        match Before::look(engine, message_of(request)) {
+        match TreeBefore::record_foreign_changes(engine, message_of(request)) {
             Ok(before) => Ok(Self::Files(Box::new(before), reason)),
             Err(error) => Self::read_only(error),
         }
@@ -102,19 +102,21 @@ impl Recording {
             Self::Layer(layered, _) => {
                 (confinement::protected_below_layer(engine)?, Some(layered.0.layer(&engine.workspace)), false)
             }
-            Self::ReadOnly(_) => (confinement::look(engine, Looking::ForRepositories)?.0, None, true),
+            Self::ReadOnly(_) => {
+                (confinement::find_protected(engine, SearchDepth::ForRepositories)?.0, None, true)
+            }
         })
     }
 
     /// Waits until a write gets a later time than the survey.
-    pub fn pass_a_moment(&self) {
+    pub fn wait_for_clock_tick(&self) {
         if let Self::Files(before, _) = self {
-            before.pass_a_moment();
+            before.wait_for_clock_tick();
         }
     }
 
     /// Notes the files that the session has read: of those that git ignores, no snapshot knows that they were there.
-    pub fn note_read(&mut self, Marks(read): &Marks) {
+    pub fn note_read(&mut self, ReadMarks(read): &ReadMarks) {
         if let Self::Layer(layered, _) = self {
             layered.0.known.extend(read.iter().map(|(path, ..)| path.clone()));
         }
@@ -125,11 +127,11 @@ impl Recording {
     ///
     /// The result fails with `stale_file` for a transaction whose files others changed, with `protected_path` for one
     /// that would touch a repository, or with `snapshot_failed`.
-    pub fn take(
+    pub fn record_changes(
         self,
         engine: &mut Engine,
         request: &Request,
-        reach: &Reach,
+        reach: &Access,
         has_succeeded: Option<bool>,
     ) -> (Result<CommandDiff, Error>, Option<Box<LayeredCommand>>) {
         match self {
@@ -143,7 +145,7 @@ impl Recording {
                 (Ok(CommandDiff::none()), None)
             }
             Self::Layer(mut layered, manner) => {
-                layered.tell_full(engine);
+                layered.warn_of_full_layer(engine);
                 let taken = take_layer(engine, &mut layered, manner, has_succeeded);
                 layered.0.release();
                 (taken, Some(layered))
@@ -161,22 +163,22 @@ fn message_of(request: &Request) -> (&str, Option<&str>) {
 fn take_layer(
     engine: &mut Engine,
     layered: &mut LayeredCommand,
-    manner: Manner,
+    manner: ApplyMode,
     has_succeeded: Option<bool>,
 ) -> Result<CommandDiff, Error> {
     let discarded = |difference| CommandDiff { discarded: true, ..difference };
     match (manner, has_succeeded) {
-        (Manner::Partly, _) => {
+        (ApplyMode::Partly, _) => {
             // A cancel must not lose the changes that the command made.
             let control = std::mem::take(&mut engine.control);
-            let applied = layered.apply(engine, Manner::Partly);
+            let applied = layered.apply(engine, ApplyMode::Partly);
             engine.control = control;
             applied
         }
         (_, None) => Ok(discarded(CommandDiff::default())),
-        (Manner::Shown, Some(_)) => Ok(discarded(layered.try_out(engine)?)),
-        (Manner::WholeOnSuccess, Some(false)) => Ok(discarded(layered.look(engine)?)),
-        (_, Some(_)) => layered.apply(engine, Manner::Whole),
+        (ApplyMode::Shown, Some(_)) => Ok(discarded(layered.try_out(engine)?)),
+        (ApplyMode::WholeOnSuccess, Some(false)) => Ok(discarded(layered.find_changes(engine)?)),
+        (_, Some(_)) => layered.apply(engine, ApplyMode::Whole),
     }
 }
 
@@ -202,14 +204,14 @@ pub fn handle_layer(engine: &mut Engine, name: &str, request: &Request) -> Resul
         response.conflicts.clear();
     } else if request.apply && !request.dry_run {
         // The caller has seen the conflicts, and wants the command's versions.
-        let manner = if has_conflicts { Manner::Over } else { Manner::Partly };
+        let manner = if has_conflicts { ApplyMode::Over } else { ApplyMode::Partly };
         let mut difference = layered.apply(engine, manner)?;
         response.applied = true;
         response.conflicts = std::mem::take(&mut difference.conflicts);
         set_changed(&mut response, difference, bytes_max);
     } else {
         let shown_at = (has_conflicts && !request.dry_run).then(|| layered.0.moment());
-        let difference = layered.look(engine)?;
+        let difference = layered.find_changes(engine)?;
         set_changed(&mut response, difference, bytes_max / 2);
         let (diff, is_whole) = layered.diff(engine, bytes_max / 2)?;
         response.diff = diff;
@@ -235,7 +237,7 @@ pub fn handle_layer(engine: &mut Engine, name: &str, request: &Request) -> Resul
 /// Returns the OS error.
 pub fn list_layers(engine: &Engine) -> Result<Vec<Layer>, Error> {
     let Some(state) = State::find(&engine.workspace)? else { return Ok(Vec::new()) };
-    let kept = layer::kept(&state)?;
+    let kept = layer::kept_layers(&state)?;
     let shown = |layer: layer::KeptLayer| response(engine, &layer.name, &layer.record);
     Ok(kept.into_iter().map(shown).collect())
 }
@@ -262,9 +264,9 @@ fn set_changed(response: &mut Layer, mut difference: CommandDiff, bytes_max: usi
 const READ_MAX: usize = 10_000;
 
 /// Files that the session had read before the command ran: SHA-256 of the bytes that were read, and metadata.
-pub struct Marks(Vec<(WorkspacePath, Sha256, Stat)>);
+pub struct ReadMarks(Vec<(WorkspacePath, Sha256, Stat)>);
 
-impl Marks {
+impl ReadMarks {
     /// Returns the files that the session has read and that still exist.
     ///
     /// # Errors
@@ -273,28 +275,30 @@ impl Marks {
         let Some(state) = State::find(&engine.workspace)? else { return Ok(Self(Vec::new())) };
         let (session, warning) = session::load(&state, engine.session())?;
         engine.warn_if(warning);
-        let marked =
-            |mark: &session::ReadRecord| Some((mark.path.clone(), mark.sha256, look(engine, &mark.path)?.1));
+        let marked = |mark: &session::ReadRecord| {
+            Some((mark.path.clone(), mark.sha256, read_metadata(engine, &mark.path)?.1))
+        };
         Ok(Self(session.marks().iter().filter_map(marked).collect()))
     }
 
     /// Returns the files that have changed, as responses show them.
     pub fn stale(&self, engine: &Engine) -> Vec<String> {
-        let is_stale = |(path, sha256, stat): &&(WorkspacePath, Sha256, Stat)| match look(engine, path) {
-            None => true,
-            Some((file, now)) => {
-                !fs::is_unchanged(stat, &now)
-                    && fs::read_to_end(std::fs::File::from(file), fs::size_of(&now), READ_AGAIN_BYTES_MAX)
-                        .map_or(true, |bytes| Sha256::of(&bytes) != *sha256)
-            }
-        };
+        let is_stale =
+            |(path, sha256, stat): &&(WorkspacePath, Sha256, Stat)| match read_metadata(engine, path) {
+                None => true,
+                Some((file, now)) => {
+                    !fs::is_unchanged(stat, &now)
+                        && fs::read_to_end(std::fs::File::from(file), fs::size_of(&now), READ_AGAIN_BYTES_MAX)
+                            .map_or(true, |bytes| Sha256::of(&bytes) != *sha256)
+                }
+            };
         let stale = self.0.iter().filter(is_stale).take(READ_MAX);
-        stale.map(|(path, ..)| engine.workspace.shown(path)).collect()
+        stale.map(|(path, ..)| engine.workspace.display(path)).collect()
     }
 }
 
 /// Opens a file that was read, and returns its metadata; `None` if it is not a file any more.
-fn look(engine: &Engine, path: &WorkspacePath) -> Option<(OwnedFd, Stat)> {
+fn read_metadata(engine: &Engine, path: &WorkspacePath) -> Option<(OwnedFd, Stat)> {
     let file = fs::open_beneath(engine.workspace.root_fd(), path, fs::READ).ok()?;
     let stat = rustix::fs::fstat(&file).ok()?;
     fs::is_regular(&stat).then_some((file, stat))

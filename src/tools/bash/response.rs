@@ -25,7 +25,7 @@ use crate::tools::Text;
 #[schemars(extend("type" = "object"))]
 pub enum Response {
     /// A command ran.
-    Ran(Box<Ran>),
+    Ran(Box<CommandResponse>),
     /// A job.
     Job(Box<Job>),
     /// The jobs of a session.
@@ -38,7 +38,7 @@ pub enum Response {
 
 /// Result of a command, and the files that it changed.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Ran {
+pub struct CommandResponse {
     /// Its stdout; bytes that are not UTF-8 are replaced
     pub stdout: String,
     /// Its stderr; likewise
@@ -87,12 +87,12 @@ pub struct Ran {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Backends {
     /// Backends in the order in which they are tried
-    pub backends: Vec<BackendShown>,
+    pub backends: Vec<BackendRow>,
 }
 
 /// A backend that confines commands.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct BackendShown {
+pub struct BackendRow {
     /// Its name
     pub name: &'static str,
     /// True if it works here
@@ -114,7 +114,7 @@ impl Response {
     pub fn text(&self, text: &mut Text) {
         match self {
             Self::Ran(ran) => ran.text(text),
-            Self::Job(job) => job.text(text, &shown(&job.output, std::io::stdout().is_terminal())),
+            Self::Job(job) => job.text(text, &display_output(&job.output, std::io::stdout().is_terminal())),
             Self::Jobs(jobs) => jobs.text(text),
             Self::Layer(layer) => layer.text(text),
             Self::Backends(all) => {
@@ -135,7 +135,7 @@ impl Response {
 impl Layer {
     /// Writes the diff, and the facts about the layer to stderr.
     fn text(&self, text: &mut Text) {
-        text.out.extend(shown(&self.diff, std::io::stdout().is_terminal()));
+        text.out.extend(display_output(&self.diff, std::io::stdout().is_terminal()));
         text.note(format!("{}: {}", self.layer, escaped::visible_controls(&self.command)));
         let verb = if self.dropped {
             "dropped"
@@ -151,7 +151,7 @@ impl Layer {
     }
 }
 
-impl Ran {
+impl CommandResponse {
     /// Returns the size of the output that it shows.
     pub(super) fn size_of_output(&self) -> TextSize {
         TextSize::of(self.stdout.as_bytes()).with(&self.stderr)
@@ -159,8 +159,8 @@ impl Ran {
 
     /// Writes the output unchanged, and facts for a person to stderr.
     fn text(&self, text: &mut Text) {
-        text.out.extend(shown(&self.stdout, std::io::stdout().is_terminal()));
-        text.err.extend(shown(&self.stderr, std::io::stderr().is_terminal()));
+        text.out.extend(display_output(&self.stdout, std::io::stdout().is_terminal()));
+        text.err.extend(display_output(&self.stderr, std::io::stderr().is_terminal()));
         if self.timed_out {
             text.note(format!("the command ran out of time after {} ms", self.duration_ms));
         } else if let Some(signal) = self.signal {
@@ -210,7 +210,7 @@ fn note_conflicts(conflicts: &[Conflict], text: &mut Text) {
 }
 
 /// Returns the output for a reader: a terminal gets no control characters except those of plain text.
-fn shown(output: &str, is_terminal: bool) -> Vec<u8> {
+fn display_output(output: &str, is_terminal: bool) -> Vec<u8> {
     if !is_terminal {
         return output.as_bytes().to_vec();
     }
@@ -218,7 +218,7 @@ fn shown(output: &str, is_terminal: bool) -> Vec<u8> {
 }
 
 /// Adds the result of the command to an error: the command ran, but its response is lost.
-pub fn with_output(error: Error, ran: &Ran) -> Error {
+pub fn with_output(error: Error, ran: &CommandResponse) -> Error {
     error
         .detail("stdout", ran.stdout.clone())
         .detail("stderr", ran.stderr.clone())
@@ -332,7 +332,7 @@ pub enum Action {
 
 impl Action {
     /// Returns the effect between two versions of a file.
-    pub const fn between<T>(before: Option<&T>, after: Option<&T>) -> Self {
+    pub const fn effect_between<T>(before: Option<&T>, after: Option<&T>) -> Self {
         match (before, after) {
             (None, _) => Self::Create,
             (Some(_), None) => Self::Delete,
@@ -343,7 +343,7 @@ impl Action {
 
 /// A file that changed.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Changed {
+pub struct ChangedFile {
     /// Its path
     pub path: String,
     /// Effect on it
@@ -386,7 +386,7 @@ pub struct Layer {
     pub applied: bool,
     /// Files that it changes, or that were changed; absent in a list, which does not read layers
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub changed: Option<Vec<Changed>>,
+    pub changed: Option<Vec<ChangedFile>>,
     /// Number of changed files, if not all are listed
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed_total: Option<usize>,
@@ -421,7 +421,7 @@ pub struct FileChange {
 pub struct CommandDiff {
     /// Files that changed; an ignored folder is one entry. Absent if that is not known
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub changed: Option<Vec<Changed>>,
+    pub changed: Option<Vec<ChangedFile>>,
     /// Files that were not applied; layer keeps the command's versions
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conflicts: Vec<Conflict>,
@@ -456,17 +456,17 @@ impl CommandDiff {
         let (mut list, mut files, mut folders) = (Vec::new(), Vec::new(), BTreeMap::new());
         for FileChange { path, action, sha256, ignored, is_lost } in changes {
             let lost = is_lost.then_some(1);
-            let shown = workspace.shown(ignored.as_ref().unwrap_or(&path));
+            let shown = workspace.display(ignored.as_ref().unwrap_or(&path));
             match ignored {
                 Some(folder) if folder != path => {
-                    let new = || Changed {
+                    let new = || ChangedFile {
                         path: format!("{shown}/"),
                         action,
                         sha256: None,
                         files: None,
                         lost: None,
                     };
-                    let sum: &mut Changed = folders.entry(folder).or_insert_with(new);
+                    let sum: &mut ChangedFile = folders.entry(folder).or_insert_with(new);
                     if sum.action != action {
                         sum.action = Action::Modify;
                     }
@@ -475,7 +475,7 @@ impl CommandDiff {
                 }
                 ignored => {
                     let list = if ignored.is_some() { &mut files } else { &mut list };
-                    list.push(Changed { path: shown, action, sha256, files: None, lost });
+                    list.push(ChangedFile { path: shown, action, sha256, files: None, lost });
                 }
             }
         }
@@ -489,7 +489,7 @@ impl CommandDiff {
     /// Cuts the list to the entries that fit, at least one.
     pub fn shorten(&mut self, room: AnswerRoom) {
         let mut size = TextSize::default();
-        let mut has_room = |changed: &Changed| {
+        let mut has_room = |changed: &ChangedFile| {
             let is_first = size == TextSize::default();
             size = size.and(TextSize::plain(usize::try_from(json_bytes(changed)).unwrap_or(usize::MAX)));
             is_first || room.holds(size)
@@ -509,7 +509,7 @@ pub fn warn_of<M: Into<Message>>(
     warning: impl FnOnce(&str) -> M,
 ) {
     if !paths.is_empty() {
-        let names = paths.iter().map(|path| engine.workspace.shown(path));
+        let names = paths.iter().map(|path| engine.workspace.display(path));
         let names = escaped::first_of(names, paths.len(), NAMED);
         engine.warn(warning(&names));
     }
@@ -522,8 +522,8 @@ mod tests {
     #[test]
     fn terminal_output_contains_no_escapes() {
         let output = "a\tb\u{1b}[31mred\u{7}\r\n\u{9b}2J ä \n";
-        assert_eq!(shown(output, false), output.as_bytes());
-        let seen = String::from_utf8(shown(output, true)).unwrap();
+        assert_eq!(display_output(output, false), output.as_bytes());
+        let seen = String::from_utf8(display_output(output, true)).unwrap();
         assert_eq!(seen, "a\tb‹U+001B›[31mred‹U+0007›\r\n‹U+009B›2J ä \n");
     }
 }

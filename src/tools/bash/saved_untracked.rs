@@ -9,11 +9,11 @@ use std::path::Path;
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::policy::settings::Key;
-use crate::engine::sandbox::plan::Reach;
-use crate::engine::snapshot::{LeftOut, Reason};
+use crate::engine::sandbox::plan::Access;
+use crate::engine::snapshot::{SkipReason, SkippedPath};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::{DOT_GIT, is_protected};
-use crate::engine::workspace::survey::{Survey, Touched};
+use crate::engine::workspace::survey::{Survey, SurveyDiff};
 use crate::engine::workspace::{Workspace, fs};
 use crate::limits::UNTRACKED_BYTES_MAX;
 
@@ -24,9 +24,9 @@ const IGNORED_FOLDER_FILES_MAX: usize = 1_000;
 
 /// Files that a scan left out.
 #[derive(Debug, Default)]
-pub struct Untracked {
+pub struct UnscannedFiles {
     /// Files that git does not ignore, and folders with unknown content, each with the reason.
-    left_out: BTreeMap<WorkspacePath, LeftOut>,
+    left_out: BTreeMap<WorkspacePath, SkippedPath>,
     /// Repositories within the workspace.
     repositories: Vec<WorkspacePath>,
     /// Single files that git ignores.
@@ -39,16 +39,16 @@ pub struct Untracked {
 #[derive(Debug, Default)]
 pub struct SavedUntracked(BTreeMap<WorkspacePath, Vec<u8>>);
 
-impl Untracked {
+impl UnscannedFiles {
     /// Sorts the files that a scan left out, and those that git ignores.
-    pub fn of(left_out: &[LeftOut], ignored: &[Vec<u8>], survey: Option<&Survey>) -> Self {
+    pub fn of(left_out: &[SkippedPath], ignored: &[Vec<u8>], survey: Option<&Survey>) -> Self {
         let mut found = Self::default();
         for left in left_out {
             let Some(path) = WorkspacePath::new(Path::new(&left.path)) else { continue };
             match left.reason {
-                Reason::NestedRepository(_) => found.repositories.push(path),
+                SkipReason::NestedRepository(_) => found.repositories.push(path),
                 // A file that may be ignored counts as ignored.
-                Reason::Ignored | Reason::Rules(_) => {}
+                SkipReason::Ignored | SkipReason::Rules(_) => {}
                 _ => {
                     found.left_out.insert(path, left.clone());
                 }
@@ -70,7 +70,7 @@ impl Untracked {
     }
 
     /// Returns the reason why a file was left out though git does not ignore it.
-    pub fn left_out(&self, path: &WorkspacePath) -> Option<&LeftOut> {
+    pub fn skip_reason(&self, path: &WorkspacePath) -> Option<&SkippedPath> {
         path.and_above().find_map(|path| self.left_out.get(&path))
     }
 
@@ -117,28 +117,28 @@ impl Untracked {
 
     /// Warns of touched files that are in no snapshot, and of those that even undo cannot restore; `reach` is the
     /// command's access.
-    pub fn tell(&self, reach: &Reach, engine: &mut Engine, touched: &[Touched]) {
-        let of_note = |touched: &Touched| {
+    pub fn warn_of_lost(&self, reach: &Access, engine: &mut Engine, touched: &[SurveyDiff]) {
+        let of_note = |touched: &SurveyDiff| {
             touched.after.as_ref().filter(|after| !after.kind().is_dir())?;
-            self.left_out(&touched.path).map(|left| LeftOut {
+            self.skip_reason(&touched.path).map(|left| SkippedPath {
                 path: String::from_utf8_lossy(touched.path.as_bytes()).into_owned(),
                 reason: left.reason.clone(),
             })
         };
-        let left_out: Vec<LeftOut> = touched.iter().filter_map(of_note).collect();
-        engine.warn_if(record::listed(&left_out).map(|list| format!("not in the snapshot: {list}")));
+        let left_out: Vec<SkippedPath> = touched.iter().filter_map(of_note).collect();
+        engine.warn_if(record::list_skipped(&left_out).map(|list| format!("not in the snapshot: {list}")));
         let known = reach.protected.iter().filter_map(|path| WorkspacePath::new(Path::new(path)));
         let known = known.filter(|path| path.name().is_some_and(|name| name == DOT_GIT));
         let known = known.filter_map(|path| path.parent()).filter(|folder| !folder.is_root());
         let repositories: BTreeSet<WorkspacePath> = known.chain(self.repositories.iter().cloned()).collect();
         for repository in &repositories {
-            let is_in = |touched: &Touched| {
+            let is_in = |touched: &SurveyDiff| {
                 touched.path.is_within(repository)
                     && touched.path != *repository
                     && !touched.path.components().any(|name| is_protected(name.as_encoded_bytes()))
             };
             if touched.iter().any(is_in) {
-                let shown = engine.workspace.shown(repository);
+                let shown = engine.workspace.display(repository);
                 engine.warn(format!(
                     "the command changed files in {shown}, a repository of its own: they are not recorded, and undo does not take them back"
                 ));

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::limits::DIFF_FILES_MAX;
 use crate::text::answer_size::{AnswerRoom, TextSize};
 use crate::text::checked::slice_or_empty;
-use crate::text::diff::{Amount, FileDiff, Side};
+use crate::text::diff::{DiffSide, DiffSize, FileDiff};
 use crate::text::escaped;
 use crate::tools::common::amount_text;
 use crate::tools::targets::{PathOrRevisions, Revisions, commit_named, path_must_be_known, path_or_revision};
@@ -138,7 +138,7 @@ impl Response {
         store: &Store,
         deltas: &[Delta],
         request: &Request,
-        window: Window,
+        window: DiffWindow,
     ) -> Result<(), Error> {
         let binary = request.binary && !request.stat;
         let write = |index: usize, out: &mut Vec<u8>| {
@@ -157,7 +157,7 @@ impl Response {
         &mut self,
         (files, write): (usize, &WriteFile<'_>),
         stat: bool,
-        mut window: Window,
+        mut window: DiffWindow,
     ) -> Result<(), Error> {
         self.files = files;
         if stat {
@@ -182,7 +182,11 @@ impl Response {
     }
 
     /// Adds the line counts of as many files as fit, at least one.
-    fn fill_stat(&mut self, (count, write): (usize, &WriteFile<'_>), window: &Window) -> Result<(), Error> {
+    fn fill_stat(
+        &mut self,
+        (count, write): (usize, &WriteFile<'_>),
+        window: &DiffWindow,
+    ) -> Result<(), Error> {
         let (mut files, mut size) = (Vec::new(), TextSize::default());
         for index in (0..count).skip(window.offset).take(FILES_LISTED_MAX) {
             let stat = write(index, &mut Vec::new())?;
@@ -210,7 +214,7 @@ impl FileStat {
     }
 
     /// Returns the line counts of one file.
-    pub fn of(delta: &Delta, amount: Amount) -> Self {
+    pub fn of(delta: &Delta, amount: DiffSize) -> Self {
         let action = Action::of(delta.before.is_some(), delta.after.is_some(), delta.similarity.is_some());
         let before = delta.before.as_ref().filter(|_| action == Action::Rename);
         Self {
@@ -274,7 +278,7 @@ pub fn compared(
 }
 
 /// Part of a diff to show.
-pub struct Window {
+pub struct DiffWindow {
     /// Number of lines to skip.
     pub offset: usize,
     /// Room for the shown text.
@@ -293,7 +297,7 @@ pub struct Window {
     pub cut_lines: usize,
 }
 
-impl Window {
+impl DiffWindow {
     /// Returns a window that starts at the line `offset`.
     pub fn new(offset: usize, room: AnswerRoom) -> Self {
         let (size, out) = (TextSize::default(), Vec::new());
@@ -336,7 +340,7 @@ impl Window {
 ///
 /// # Errors
 /// Returns `not_found` for an unknown path or revision, `invalid_request` for too many revisions.
-pub fn settled(
+pub fn resolve_revisions(
     engine: &Engine,
     store: &Store,
     mut request: Request,
@@ -363,7 +367,7 @@ pub fn settled(
             (request.from, request.to) = (Some(from), Some(to));
         }
         (Some(from), Some(to), None) if !from.is_range() && !to.is_range() => {
-            (request.from, request.to) = (Some(from.into_first()), Some(to.into_first()));
+            (request.from, request.to) = (Some(from.commit_or_first()), Some(to.commit_or_first()));
         }
         _ => {
             return Err(Error::invalid("a diff compares two snapshots: A..B, or A and B")
@@ -378,7 +382,7 @@ pub fn settled(
 ///
 /// # Errors
 /// Fails if a version cannot be read.
-pub fn write(store: &Store, delta: &Delta, binary: bool, out: &mut Vec<u8>) -> Result<Amount, Error> {
+pub fn write(store: &Store, delta: &Delta, binary: bool, out: &mut Vec<u8>) -> Result<DiffSize, Error> {
     // A binary diff includes all bytes, any other diff only text lines.
     let read =
         |version, _| Ok(if binary { store.content(version)? } else { store.content_to_compare(version)? });
@@ -396,7 +400,7 @@ pub fn with_bytes<T>(
 ) -> Result<T, Error> {
     let known = |side: &Option<(Vec<u8>, TreeItem)>, is_later| {
         let Some((path, version)) = side.clone() else { return Ok(None) };
-        Ok::<_, Error>(Some(Known {
+        Ok::<_, Error>(Some(DiffFile {
             path,
             version,
             id: version.id.to_string(),
@@ -405,15 +409,15 @@ pub fn with_bytes<T>(
     };
     let (old, new) = (known(&delta.before, false)?, known(&delta.after, true)?);
     Ok(work(FileDiff {
-        old: old.as_ref().map(Known::side),
-        new: new.as_ref().map(Known::side),
+        old: old.as_ref().map(DiffFile::side),
+        new: new.as_ref().map(DiffFile::side),
         similarity: delta.similarity,
         binary: false,
     }))
 }
 
 /// One side of a file in a diff.
-struct Known {
+struct DiffFile {
     /// Path.
     path: Vec<u8>,
     /// Version.
@@ -424,9 +428,9 @@ struct Known {
     bytes: Vec<u8>,
 }
 
-impl Known {
+impl DiffFile {
     /// Returns it in the form of a diff.
-    fn side(&self) -> Side<'_> {
-        Side { path: &self.path, mode: self.version.mode(), id: &self.id, bytes: &self.bytes }
+    fn side(&self) -> DiffSide<'_> {
+        DiffSide { path: &self.path, mode: self.version.mode(), id: &self.id, bytes: &self.bytes }
     }
 }

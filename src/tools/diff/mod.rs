@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::common::reject_if;
-use super::targets::{self, ChosenSession, lies_in_any, no_snapshot, path_must_be_known};
+use super::targets::{self, ChosenSession, is_in_any, no_snapshot, path_must_be_known};
 use super::{Effect, Paint, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record;
@@ -17,7 +17,7 @@ use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::Error;
 use crate::text::answer_size::{AnswerRoom, TextSize};
 use crate::text::escaped::plural;
-pub use compare::{Action, FileStat, Response, Window, with_bytes, write};
+pub use compare::{Action, DiffWindow, FileStat, Response, with_bytes, write};
 use compare::{SessionDiff, compared};
 
 /// Show what changed between two snapshots, in one of them, or in this session
@@ -93,7 +93,7 @@ impl Tool for Diff {
             }
             return Ok(Response::default());
         };
-        let (request, places) = compare::settled(engine, &store, request)?;
+        let (request, places) = compare::resolve_revisions(engine, &store, request)?;
         let caller = targets::session_named(engine, engine.session())?;
         let is_named = engine.named_session().is_some();
         if is_by_session(engine, &request, &store, &caller)? {
@@ -101,12 +101,16 @@ impl Tool for Diff {
             warn_of_cut_lines(engine, &response);
             return Ok(response);
         }
-        let (mut response, mut changes) =
-            compared(&store, &request, &record::part_of(engine, &caller.session, caller.after), is_named)?;
-        changes.retain(|change| lies_in_any(&change.path, &places));
+        let (mut response, mut changes) = compared(
+            &store,
+            &request,
+            &record::changes_after(engine, &caller.session, caller.after),
+            is_named,
+        )?;
+        changes.retain(|change| is_in_any(&change.path, &places));
         let deltas = store.deltas(&changes)?;
         let room = AnswerRoom::new(engine.bytes_max(request.max_bytes));
-        response.fill(&store, &deltas, &request, Window::new(request.offset, room))?;
+        response.fill(&store, &deltas, &request, DiffWindow::new(request.offset, room))?;
         if response.diff.as_ref().is_some_and(|diff| diff.as_bytes() != response.bytes) {
             engine
                 .warn("the diff is not all UTF-8 and is shown lossily here; the text form has its own bytes");
@@ -176,9 +180,9 @@ fn by_session(
         engine.control.check()?;
         let Ok(id) = name.parse() else { continue };
         let chosen = targets::session_named(engine, &id)?;
-        let changed = store.changed_by(&record::part_of(engine, &name, chosen.after))?;
+        let changed = store.changed_by(&record::changes_after(engine, &name, chosen.after))?;
         let Some(mut changed) = changed else { continue };
-        changed.paths.retain(|change| lies_in_any(&change.path, places));
+        changed.paths.retain(|change| is_in_any(&change.path, places));
         if changed.paths.is_empty() {
             continue;
         }
@@ -188,7 +192,7 @@ fn by_session(
         }
         let deltas = store.deltas(&changed.paths)?;
         let mut response = Response::default();
-        response.fill(store, &deltas, request, Window::new(0, room))?;
+        response.fill(store, &deltas, request, DiffWindow::new(0, room))?;
         whole.files += response.files;
         whole.truncated |= response.truncated;
         whole.cut_lines += response.cut_lines;
@@ -198,7 +202,7 @@ fn by_session(
             .flatten()
             .map(FileStat::size)
             .fold(TextSize::of(name.as_bytes()), TextSize::and);
-        room = room.beside(said.and(TextSize::of(&response.bytes)));
+        room = room.room_after(said.and(TextSize::of(&response.bytes)));
         let Response { files, stat, diff, bytes, .. } = response;
         let session = SessionDiff { session: name, files, stat, diff, bytes };
         whole.sessions.get_or_insert_default().push(session);

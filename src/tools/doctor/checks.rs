@@ -11,14 +11,14 @@ use crate::engine::journal::{self, OPEN_FOLDER, STUCK_FOLDER, gc};
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::{hidden, outside};
 use crate::engine::snapshot::{Damage, Store};
-use crate::engine::store::id::{self, Origin};
+use crate::engine::store::id::{self, IdOrigin};
 use crate::engine::store::state::{STATE_FOLDER, State, names_in};
 use crate::engine::store::{audit, session, trash};
 use crate::engine::workspace::fs;
 use crate::error::Error;
 use crate::text::escaped;
-use crate::text::escaped::{plural, some_of};
-use crate::tools::init::{self, Started};
+use crate::text::escaped::{first_names, plural};
+use crate::tools::init::{self, StartedServer};
 use crate::tools::targets::lost_state;
 
 /// Free space below which changes may soon fail, in bytes.
@@ -42,7 +42,7 @@ pub fn all(engine: &mut Engine, fix: bool) -> Vec<Finding> {
     }
     if let Ok(Some(state)) = &state {
         found.extend(unfinished(engine, state, fix));
-        found.extend(of("journal", stuck(state)));
+        found.extend(of("journal", stuck_changes(state)));
         found.extend(of("lock", lock(state)));
         found.extend(of("journal", damaged_changes(engine, state)));
         found.extend(of("trash", damaged_trash(state)));
@@ -69,7 +69,7 @@ pub fn all(engine: &mut Engine, fix: bool) -> Vec<Finding> {
 /// Starts the server of each client that is set up in the workspace, as the client would.
 fn clients(engine: &Engine) -> Vec<Finding> {
     let root = engine.workspace.root();
-    let finding = |entry: init::Entry| {
+    let finding = |entry: init::ServerEntry| {
         let server = format!("{}: `{}` of {}", entry.client, entry.command(), entry.file);
         let server = escaped::line(&server);
         let remedy = format!("`lbx init --client {}` writes the entry again.", entry.client);
@@ -79,10 +79,10 @@ fn clients(engine: &Engine) -> Vec<Finding> {
                 format!("{server} was not tried: init does not write such a server"),
                 remedy,
             ),
-            Some(Ok(Started { tools, other: None })) => {
+            Some(Ok(StartedServer { tools, other: None })) => {
                 Finding::ok("clients", format!("{server} starts and lists {}", plural(tools, "tool")))
             }
-            Some(Ok(Started { other: Some((why, _)), .. })) => {
+            Some(Ok(StartedServer { other: Some((why, _)), .. })) => {
                 let remedy = "Put lbx on PATH, or the client cannot start its server.";
                 Finding::notice("clients", format!("{server}: {why}"), remedy)
             }
@@ -163,16 +163,16 @@ fn identity(engine: &Engine) -> Result<Option<Finding>, Error> {
     let Some((origin, id)) = State::source(&engine.workspace)? else { return Ok(None) };
     let folder = id.map_or_else(|| "none yet".to_owned(), |id| format!("{STATE_FOLDER}/{id}"));
     Ok(Some(match origin {
-        Origin::Environment => Finding::ok("state", format!("{folder} (id from LBX_STATE_ID)")),
-        Origin::User(file) => Finding::ok("state", format!("{folder} (id from {})", file.display())),
-        Origin::Derived if is_state_inside(engine.workspace.root()) => Finding::notice(
+        IdOrigin::Environment => Finding::ok("state", format!("{folder} (id from LBX_STATE_ID)")),
+        IdOrigin::User(file) => Finding::ok("state", format!("{folder} (id from {})", file.display())),
+        IdOrigin::Derived if is_state_inside(engine.workspace.root()) => Finding::notice(
             "state",
             format!(
                 "{folder} (id derived from machine and user: the workspace contains the folder for secrets)"
             ),
             "Another account of this machine could work the id out. Set XDG_STATE_HOME to a folder outside the workspace, or LBX_STATE_ID to 32 random hexadecimal digits.",
         ),
-        Origin::Derived => Finding::notice(
+        IdOrigin::Derived => Finding::notice(
             "state",
             format!("{folder} (id derived from machine and user: the home folder cannot be written)"),
             "Another account of this machine could work the id out. Make the home folder writable, or set LBX_STATE_ID to 32 random hexadecimal digits.",
@@ -206,7 +206,7 @@ fn unfinished(engine: &mut Engine, state: &State, fix: bool) -> Option<Finding> 
 }
 
 /// Returns changes that could be neither completed nor undone.
-fn stuck(state: &State) -> Result<Option<Finding>, Error> {
+fn stuck_changes(state: &State) -> Result<Option<Finding>, Error> {
     let folder = state.find_folder(STUCK_FOLDER)?;
     let names = folder.map(|folder| names_in(&folder)).transpose()?.unwrap_or_default();
     if names.is_empty() {
@@ -217,11 +217,11 @@ fn stuck(state: &State) -> Result<Option<Finding>, Error> {
         format!(
             "{} of earlier calls could not be settled: {}",
             plural(names.len(), "change"),
-            some_of(&names)
+            first_names(&names)
         ),
         format!(
             "Compare the bytes in {} with your files, keep what you need, then remove them there.",
-            state.shown(STUCK_FOLDER)
+            state.display(STUCK_FOLDER)
         ),
     )))
 }
@@ -242,7 +242,7 @@ fn lock(state: &State) -> Result<Option<Finding>, Error> {
 /// Returns the state of the caller's session.
 fn session(engine: &mut Engine, state: &State, fix: bool) -> Result<Finding, Error> {
     let id = engine.session().clone();
-    let (known, warning) = session::look_at(state, &id)?;
+    let (known, warning) = session::load_unchanged(state, &id)?;
     let Some(warning) = warning else {
         return Ok(Finding::ok("session", format!("{id}: {} read", plural(known.marks_total(), "file"))));
     };
@@ -313,7 +313,7 @@ fn words_of(damage: &Damage, branch: &str) -> String {
 fn repaired(engine: &mut Engine, damage: &Damage) -> Result<Finding, Error> {
     let branch = engine.policy().branch().to_owned();
     let done = record::repair(engine)?;
-    let kept = State::find(&engine.workspace).ok().flatten().map(|state| state.shown(DAMAGED_FOLDER));
+    let kept = State::find(&engine.workspace).ok().flatten().map(|state| state.display(DAMAGED_FOLDER));
     let mut said = Vec::new();
     if done.moved_out > 0 {
         said.push(format!("{} moved out of the repository", plural(done.moved_out, "unreadable object")));
@@ -427,7 +427,7 @@ fn where_snapshots_go(engine: &Engine) -> Result<Finding, Error> {
             }
             closed => Finding::problem(
                 "snapshots",
-                format!("this account may not write in {}, so snapshots fail", some_of(&closed)),
+                format!("this account may not write in {}, so snapshots fail", first_names(&closed)),
                 format!(
                     "Where only this account uses the repository, `sudo chown -R {} {}` gives it back after a call with sudo. Accounts share one by core.sharedRepository (git-config(1)).",
                     fs::user_id(),
@@ -452,7 +452,7 @@ fn damaged_changes(engine: &Engine, state: &State) -> Result<Option<Finding>, Er
         format!(
             "the records of {} of session {session} are damaged: {}",
             plural(damaged.len(), "change"),
-            some_of(&numbers)
+            first_names(&numbers)
         ),
         "Undo stops at them. `lbx log` finds their snapshots, and `lbx diff` shows what they changed.",
     )))
@@ -461,8 +461,8 @@ fn damaged_changes(engine: &Engine, state: &State) -> Result<Option<Finding>, Er
 /// Returns trash entries whose descriptions are damaged: no tool uses them.
 fn damaged_trash(state: &State) -> Result<Option<Finding>, Error> {
     let ids = trash::list(Some(state))?.damaged;
-    let (count, folder) = (plural(ids.len(), "trash entry"), state.shown(trash::FOLDER));
-    let message = format!("{count} with a damaged description: {}", some_of(&ids));
+    let (count, folder) = (plural(ids.len(), "trash entry"), state.display(trash::FOLDER));
+    let message = format!("{count} with a damaged description: {}", first_names(&ids));
     let remedy = format!(
         "Nothing restores or removes them. Copy what you need from {folder}, where each has its bytes as `{}`.",
         trash::CONTENT
@@ -520,8 +520,9 @@ fn named_paths(engine: &Engine) -> Option<Finding> {
         let exists =
             move |path: &Path| rustix::fs::stat(path).is_ok_and(|stat| !needs_folder || fs::is_folder(&stat));
         let named = engine.policy().list(key).iter();
-        let named =
-            named.filter(|path| !outside::named(home.as_deref(), path).is_some_and(|path| exists(&path)));
+        let named = named.filter(|path| {
+            !outside::canonical_of_policy(home.as_deref(), path).is_some_and(|path| exists(&path))
+        });
         named.map(|path| format!("{name} names {path:?}")).collect::<Vec<_>>()
     };
     let all = [

@@ -7,12 +7,12 @@ use crate::control::seconds_now;
 use crate::engine::Engine;
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::fork::{ForkFolder, Forks};
-use crate::engine::store::sandboxes::{self, Sandbox};
+use crate::engine::store::sandboxes::{self, NamedWorkspace};
 use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
 use crate::error::Error;
 use crate::limits::{FORK_FILES_COUNTED_MAX, FORKS_MAX};
-use crate::text::escaped::{plural, some_of};
+use crate::text::escaped::{first_names, plural};
 use crate::tools::gc::DAY;
 
 /// Name of the check.
@@ -37,7 +37,7 @@ pub fn check(engine: &mut Engine, state: Option<&State>, fix: bool) -> Vec<Findi
 
 /// Returns the findings about the forks of the workspace.
 fn of_workspace(engine: &mut Engine, state: &State, fix: bool) -> Result<Vec<Finding>, Error> {
-    if !Forks::are_there(state)? {
+    if !Forks::has_forks(state)? {
         return Ok(Vec::new());
     }
     let forks = Forks::lock(&engine.workspace, state)?;
@@ -48,7 +48,7 @@ fn of_workspace(engine: &mut Engine, state: &State, fix: bool) -> Result<Vec<Fin
     }
     if !left.is_empty() {
         let names: Vec<String> = left.iter().filter_map(|left| left.fork.clone()).collect();
-        let names = if names.is_empty() { String::new() } else { format!(": {}", some_of(&names)) };
+        let names = if names.is_empty() { String::new() } else { format!(": {}", first_names(&names)) };
         let message = format!("killed calls left {} of forks{names}", plural(left.len(), "folder"));
         let remedy = "lbx doctor --fix and lbx gc remove them.";
         found.push(Finding { fixed: fix, ..Finding::notice(CHECK, message, remedy) });
@@ -59,7 +59,7 @@ fn of_workspace(engine: &mut Engine, state: &State, fix: bool) -> Result<Vec<Fin
             format!("the fork {name} cannot be used: {}", error.message()),
             format!(
                 "Its changes are in {}/upper. lbx fork drop {name} deletes it with them.",
-                state.shown(&format!("forks/{name}"))
+                state.display(&format!("forks/{name}"))
             ),
         ));
     }
@@ -91,7 +91,7 @@ fn of_age_and_size(engine: &Engine, all: &[ForkFolder]) -> Vec<Finding> {
         let days = plural(days, "day");
         found.push(Finding::notice(
             CHECK,
-            format!("older than {days} and not dropped, since they hold changes: {}", some_of(&old)),
+            format!("older than {days} and not dropped, since they hold changes: {}", first_names(&old)),
             "Bring their changes here with lbx merge, or delete them with lbx fork drop.",
         ));
     }
@@ -111,16 +111,16 @@ fn of_age_and_size(engine: &Engine, all: &[ForkFolder]) -> Vec<Finding> {
 /// Returns a finding about names of forks whose folders are gone, of any workspace. Their names are free again if the
 /// workspace itself is there: else it may be on a disk that is not mounted.
 fn lost_names(fix: bool) -> Result<Option<Finding>, Error> {
-    let is_lost = |(_, sandbox): &(String, Sandbox)| sandbox.is_of_lost_fork();
-    let lost: Vec<(String, Sandbox)> = sandboxes::list()?.into_iter().filter(is_lost).collect();
+    let is_lost = |(_, sandbox): &(String, NamedWorkspace)| sandbox.is_of_lost_fork();
+    let lost: Vec<(String, NamedWorkspace)> = sandboxes::list()?.into_iter().filter(is_lost).collect();
     if lost.is_empty() {
         return Ok(None);
     }
     let names: Vec<String> =
         lost.iter().map(|(name, sandbox)| format!("{name} of {}", sandbox.root)).collect();
-    let message = format!("the folders of these forks are gone: {}", some_of(&names));
+    let message = format!("the folders of these forks are gone: {}", first_names(&names));
     let is_there =
-        |sandbox: &Sandbox| fs::stat_at(rustix::fs::CWD, Path::new(&sandbox.root).as_os_str()).is_ok();
+        |sandbox: &NamedWorkspace| fs::stat_at(rustix::fs::CWD, Path::new(&sandbox.root).as_os_str()).is_ok();
     let is_fixed = fix && lost.iter().all(|(_, sandbox)| is_there(sandbox));
     if fix {
         for (name, _) in lost.iter().filter(|(_, sandbox)| is_there(sandbox)) {

@@ -33,7 +33,7 @@ pub fn check(engine: &Engine) -> Vec<Finding> {
     let mut found: Vec<Finding> =
         guarded.iter().flat_map(|(client, file)| of_client(engine, client, file, &events)).collect();
     if !events.is_empty() {
-        let shown: Vec<String> = events.iter().take(EVENTS).map(shown).collect();
+        let shown: Vec<String> = events.iter().take(EVENTS).map(event_text).collect();
         found.push(Finding::ok("hooks", format!("newest events: {}", shown.join("; "))));
     }
     found
@@ -69,7 +69,7 @@ fn of_client(engine: &Engine, name: &str, file: &str, events: &[HookRecord]) -> 
 }
 
 /// Returns an event as text.
-fn shown(event: &HookRecord) -> String {
+fn event_text(event: &HookRecord) -> String {
     let HookRecord { time, client, event, tool, outcome, duration_ms } = event;
     let tool = if tool.is_empty() { String::new() } else { format!(" {tool}") };
     let text = format!("{} {client} {event}{tool} {outcome} ({duration_ms} ms)", time_text(*time));

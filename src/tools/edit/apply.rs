@@ -5,21 +5,21 @@ use std::borrow::Cow;
 use std::cell::LazyCell;
 use std::ops::{Deref, Range};
 
-use super::error::{Miss, Shas, Why};
-use super::find::{self, Body, Edited, Matched, MatchedPlaces, Searched};
-use super::step::{Count, EditStep, Named, TextToReplace, What};
-use crate::engine::change::shown_lines::NotFound;
-use crate::engine::change::{Change, Current};
+use super::error::{EditError, EditFault, LineHashes};
+use super::find::{self, EditResult, FileBody, MatchKind, MatchedPlaces, SearchRange};
+use super::step::{EditKind, EditNumber, EditStep, MatchCount, TextToReplace};
+use crate::engine::change::shown_lines::LineNotFound;
+use crate::engine::change::{Change, LockedFile};
 use crate::engine::policy::Gate;
 use crate::error::{Error, ErrorKind};
 use crate::limits::EDIT_PLACES_MAX;
 use crate::sha256::Sha256;
-use crate::text::checked::{Fault, must_fit, slice, slice_or_empty};
+use crate::text::checked::{TextFault, must_fit, slice, slice_or_empty};
 use crate::text::content::Content;
-use crate::text::independent::{self, Old, by_halves};
+use crate::text::independent::{self, OldText, by_halves};
 use crate::text::lines::{self, LineEnding, LineSpan};
-use crate::text::merge::{self, Alike, Conflict};
-use crate::text::replace::{self, Flat, Replaced};
+use crate::text::merge::{self, EqualChanges, MergeConflict};
+use crate::text::replace::{self, LfText, ReplaceResult};
 use crate::text::{line_diff, replaced_lines, sketch};
 use crate::tools::common::{self, PLACES_LISTED};
 
@@ -42,10 +42,10 @@ pub fn apply<'a>(
     file: &'a Content<'_>,
     steps: &'a [EditStep],
     bytes_max: usize,
-) -> Result<Edited<'a>, Box<Miss<'a>>> {
+) -> Result<EditResult<'a>, Box<EditError<'a>>> {
     let original = file.body.as_ref();
-    let scopes =
-        checked_scopes(file, steps).map_err(|(step, why)| Miss::of(step, Body::Borrowed(original), why))?;
+    let scopes = checked_scopes(file, steps)
+        .map_err(|(step, why)| EditError::of(step, FileBody::Borrowed(original), why))?;
     let edited = in_order(original, steps, scopes, bytes_max)?;
     must_fit(file.bytes_of(&edited.body), bytes_max)?;
     Ok(edited)
@@ -55,7 +55,7 @@ pub fn apply<'a>(
 fn checked_scopes<'a>(
     file: &Content<'_>,
     steps: &'a [EditStep],
-) -> Result<Vec<Range<usize>>, (&'a EditStep, Why<'a>)> {
+) -> Result<Vec<Range<usize>>, (&'a EditStep, EditFault<'a>)> {
     let starts = LazyCell::new(|| lines::starts(&file.body));
     let mut scopes = Vec::with_capacity(steps.len());
     for step in steps {
@@ -74,59 +74,60 @@ fn in_order<'a>(
     steps: &'a [EditStep],
     scopes: Vec<Range<usize>>,
     bytes_max: usize,
-) -> Result<Edited<'a>, Box<Miss<'a>>> {
+) -> Result<EditResult<'a>, Box<EditError<'a>>> {
     let mut searched_bytes = 0_usize;
-    let mut text = TextSoFar::new(original, scopes);
+    let mut text = IntermediateText::new(original, scopes);
     let usual = || match LineEnding::of(original) {
         LineEnding::Mixed => LineEnding::None,
         uniform => uniform,
     };
     by_halves(0..steps.len(), TOGETHER_MIN, &mut |run| {
-        let body = Text { body: &text.edited.body, usual: &usual };
+        let body = EditedText { body: &text.edited.body, usual: &usual };
         let size = body.body.len();
         if run.len() > 1 {
-            let together = (searched_bytes <= SEARCHED_BYTES_MAX)
-                .then(|| text.together(body, slice_or_empty(steps, run.clone()), run.start, bytes_max));
+            let together = (searched_bytes <= SEARCHED_BYTES_MAX).then(|| {
+                text.combined_replacement(body, slice_or_empty(steps, run.clone()), run.start, bytes_max)
+            });
             let Some(replacement) = together.flatten() else { return Ok(false) };
             searched_bytes = searched_bytes.saturating_add(size.saturating_mul(TOGETHER_PASSES));
-            return Ok(text.take(replacement, false).is_ok());
+            return Ok(text.apply_edit(replacement, false).is_ok());
         }
         let Some((index, step)) = steps.iter().enumerate().nth(run.start) else { return Ok(true) };
         let passes = if step.is_flexible() { FLEXIBLE_PASSES } else { 1 };
         searched_bytes = searched_bytes.saturating_add(size.saturating_mul(passes));
         let done = if index > 0 && searched_bytes > SEARCHED_BYTES_MAX {
-            Err(Why::OutOfTime(index, steps.len()))
+            Err(EditFault::OutOfTime(index, steps.len()))
         } else {
             let scope = text.scopes.get(index).cloned().unwrap_or(0..size);
             replacement(body, step, &scope, &text.touched, bytes_max)
-                .and_then(|replacement| text.take(replacement, steps.len() == 1))
+                .and_then(|replacement| text.apply_edit(replacement, steps.len() == 1))
         };
         done.map(|()| true).map_err(|why| {
-            let body = std::mem::replace(&mut text.edited.body, Body::Borrowed(original));
-            Miss::of(step, body, why)
+            let body = std::mem::replace(&mut text.edited.body, FileBody::Borrowed(original));
+            EditError::of(step, body, why)
         })
     })?;
     Ok(text.finish())
 }
 
 /// Text between two edits of a list.
-struct TextSoFar<'a> {
+struct IntermediateText<'a> {
     /// Result of the edits so far.
-    edited: Edited<'a>,
+    edited: EditResult<'a>,
     /// Ranges that the edits so far have written.
     touched: Vec<Range<usize>>,
     /// Current byte range of each edit in the list.
     scopes: Vec<Range<usize>>,
 }
 
-impl<'a> TextSoFar<'a> {
+impl<'a> IntermediateText<'a> {
     /// Returns the text before the first edit.
     fn new(original: &'a [u8], scopes: Vec<Range<usize>>) -> Self {
-        let edited = Edited {
-            body: Body::Borrowed(original),
+        let edited = EditResult {
+            body: FileBody::Borrowed(original),
             ranges: Vec::new(),
             count: 0,
-            matched: Matched::AlreadyApplied,
+            matched: MatchKind::AlreadyApplied,
             left_out: Vec::new(),
             removed: Vec::new(),
             replaced: Some(Vec::new()),
@@ -136,36 +137,38 @@ impl<'a> TextSoFar<'a> {
 
     /// Returns the replacement by `steps`, the first of which is number `first` of the list, if it is the same one by
     /// one and together.
-    fn together(
+    fn combined_replacement(
         &self,
-        text: Text<'_>,
+        text: EditedText<'_>,
         steps: &[EditStep],
         first: usize,
         bytes_max: usize,
     ) -> Option<Replacement> {
-        let flat = Flat::of(text.body);
-        let is_of_one = |count| matches!(count, Count::One | Count::All | Count::Exactly(1) | Count::Nth(1));
+        let flat = LfText::of(text.body);
+        let is_of_one = |count| {
+            matches!(count, MatchCount::One | MatchCount::All | MatchCount::Exactly(1) | MatchCount::Nth(1))
+        };
         let scopes = slice_or_empty(&self.scopes, first..);
         let mut changes = Vec::with_capacity(steps.len());
-        let mut matched = Matched::Exact;
+        let mut matched = MatchKind::Exact;
         for (step, scope) in steps.iter().zip(scopes) {
             changes.push(match &step.what {
-                What::Text(wanted) if !wanted.word && is_of_one(wanted.count) => {
-                    (Old::Text(wanted.old.as_bytes()), Cow::Borrowed(wanted.new.as_bytes()))
+                EditKind::Text(wanted) if !wanted.word && is_of_one(wanted.count) => {
+                    (OldText::Text(wanted.old.as_bytes()), Cow::Borrowed(wanted.new.as_bytes()))
                 }
-                What::Lines { new } if !is_touched(scope, &self.touched) => {
-                    matched = Matched::Lines;
+                EditKind::Lines { new } if !is_touched(scope, &self.touched) => {
+                    matched = MatchKind::Lines;
                     let place = flat.flattened(scope.start)..flat.flattened(scope.end);
                     let old = slice(&flat.text, place.clone()).ok()?;
                     let new = lines::ending_like(new.as_bytes(), old, LineEnding::Lf);
-                    (Old::Lines(place), Some(new).filter(|new| **new != *old)?)
+                    (OldText::Lines(place), Some(new).filter(|new| **new != *old)?)
                 }
-                What::Text(_) | What::Lines { .. } | What::Sketch { .. } => return None,
+                EditKind::Text(_) | EditKind::Lines { .. } | EditKind::Sketch { .. } => return None,
             });
         }
         let has_cr = |text: &[u8]| memchr::memchr(b'\r', text).is_some();
-        let is_plain = |(old, new): &(Old<'_>, Cow<'_, [u8]>)| {
-            !has_cr(new) && !matches!(old, Old::Text(old) if has_cr(old))
+        let is_plain = |(old, new): &(OldText<'_>, Cow<'_, [u8]>)| {
+            !has_cr(new) && !matches!(old, OldText::Text(old) if has_cr(old))
         };
         if LineEnding::of(text.body) == LineEnding::Mixed || !changes.iter().all(is_plain) {
             return None;
@@ -185,22 +188,22 @@ impl<'a> TextSoFar<'a> {
     }
 
     /// Applies the replacement of an edit. Only a single edit may replace more places than are kept.
-    fn take<'s>(&mut self, replacement: Replacement, is_alone: bool) -> Result<(), Why<'s>> {
+    fn apply_edit<'s>(&mut self, replacement: Replacement, is_alone: bool) -> Result<(), EditFault<'s>> {
         let edited = &mut self.edited;
         match replacement {
             Replacement::None(range) => edited.ranges.push(range),
             Replacement::Places { replaced, .. } if replaced.count > replaced.ranges.len() && !is_alone => {
-                return Err(Why::TooManyPlaces(replaced.count));
+                return Err(EditFault::TooManyPlaces(replaced.count));
             }
             Replacement::Places { matched, places, replaced, left_out } => {
-                if matched == Matched::Sketch {
+                if matched == MatchKind::Sketch {
                     edited.removed.extend(removed_lines(&edited.body, &places, &replaced));
                 }
                 let lines =
                     replaced_lines::at_places((&edited.body, &places), (&replaced.body, &replaced.ranges));
                 let lines = edited.replaced.take().zip(lines);
                 edited.replaced = lines
-                    .map(|(before, now)| replaced_lines::together(&before, &now))
+                    .map(|(before, now)| replaced_lines::combine(&before, &now))
                     .filter(|lines| lines.len() <= REPLACED_MAX);
                 edited.ranges = moved(&edited.ranges, &places, &replaced);
                 self.touched = moved(&self.touched, &places, &replaced);
@@ -208,7 +211,7 @@ impl<'a> TextSoFar<'a> {
                 edited.count += replaced.count;
                 edited.ranges.extend(replaced.ranges.iter().cloned());
                 self.touched.extend(replaced.ranges);
-                edited.body = Body::Owned(replaced.body);
+                edited.body = FileBody::Owned(replaced.body);
                 edited.matched = edited.matched.max(matched);
                 edited.left_out.extend(left_out);
             }
@@ -217,7 +220,7 @@ impl<'a> TextSoFar<'a> {
     }
 
     /// Returns the text after the last edit.
-    fn finish(self) -> Edited<'a> {
+    fn finish(self) -> EditResult<'a> {
         let mut edited = self.edited;
         edited.ranges.sort_unstable_by_key(|range| (range.start, range.end));
         edited.count = edited.count.max(edited.ranges.len());
@@ -226,7 +229,7 @@ impl<'a> TextSoFar<'a> {
 }
 
 /// Returns the lines of `body` that the replacement does not keep.
-fn removed_lines(body: &[u8], places: &[Range<usize>], replaced: &Replaced) -> Vec<(u64, u64)> {
+fn removed_lines(body: &[u8], places: &[Range<usize>], replaced: &ReplaceResult) -> Vec<(u64, u64)> {
     let firsts = replace::line_ranges(body, places, places.len());
     let mut removed = Vec::new();
     for ((place, new), (first, _)) in places.iter().zip(&replaced.ranges).zip(firsts) {
@@ -247,45 +250,48 @@ fn scope<'a>(
     body: &[u8],
     starts: &impl Deref<Target = Vec<usize>>,
     step: &'a EditStep,
-) -> Result<Range<usize>, Why<'a>> {
+) -> Result<Range<usize>, EditFault<'a>> {
     let Some(span) = step.lines else { return Ok(0..body.len()) };
     match lines::bytes_of(starts, span) {
-        None => Err(Why::PastEnd("start_line", span.first)),
+        None => Err(EditFault::PastEnd("start_line", span.first)),
         Some(_) if step.range_sha256.is_some() && span.last >= starts.len() as u64 => {
-            Err(Why::PastEnd("end_line", span.last))
+            Err(EditFault::PastEnd("end_line", span.last))
         }
         Some(range) => Ok(range),
     }
 }
 
 /// Rejects edits whose line ranges overlap.
-fn must_be_apart<'a>(steps: &'a [EditStep], scopes: &[Range<usize>]) -> Result<(), (&'a EditStep, Why<'a>)> {
+fn must_be_apart<'a>(
+    steps: &'a [EditStep],
+    scopes: &[Range<usize>],
+) -> Result<(), (&'a EditStep, EditFault<'a>)> {
     let mut ranges: Vec<(&Range<usize>, &EditStep)> =
-        scopes.iter().zip(steps).filter(|(_, step)| matches!(step.what, What::Lines { .. })).collect();
+        scopes.iter().zip(steps).filter(|(_, step)| matches!(step.what, EditKind::Lines { .. })).collect();
     ranges.sort_by_key(|(scope, _)| scope.start);
     for pair in ranges.windows(2) {
         if let [(one, first), (other, second)] = pair
             && other.start < one.end
             && let (Some(lines), Some(others)) = (first.lines, second.lines)
         {
-            return Err((second, Why::Overlap(lines, others)));
+            return Err((second, EditFault::Overlap(lines, others)));
         }
     }
     Ok(())
 }
 
 /// Checks the SHA-256 of the lines of an edit.
-fn guard<'a>(file: &Content<'_>, step: &'a EditStep, scope: &Range<usize>) -> Result<(), Why<'a>> {
+fn guard<'a>(file: &Content<'_>, step: &'a EditStep, scope: &Range<usize>) -> Result<(), EditFault<'a>> {
     let Some(expected) = &step.range_sha256 else { return Ok(()) };
     let actual = Sha256::of(&file.on_disk(scope));
     if expected.begins(actual) {
         return Ok(());
     }
-    Err(Why::OtherLines(scope.clone(), Shas { expected: expected.clone(), actual }))
+    Err(EditFault::OtherLines(scope.clone(), LineHashes { expected: expected.clone(), actual }))
 }
 
 /// Returns the new positions of text ranges after replacements.
-fn moved(ranges: &[Range<usize>], places: &[Range<usize>], replaced: &Replaced) -> Vec<Range<usize>> {
+fn moved(ranges: &[Range<usize>], places: &[Range<usize>], replaced: &ReplaceResult) -> Vec<Range<usize>> {
     // New position of a byte after the first `count` places: it keeps its distance from the end of the last one.
     let shifted = |offset: usize, count: usize| {
         let last = count.checked_sub(1).and_then(|last| places.get(last).zip(replaced.ranges.get(last)));
@@ -304,12 +310,14 @@ pub fn lines_needed(body: &[u8], steps: &[EditStep]) -> Option<(u64, u64)> {
     let (mut ranges, first_place) = (Vec::new(), first_places(body));
     for step in steps {
         match (&step.what, step.lines) {
-            (What::Lines { .. } | What::Sketch { .. }, Some(lines)) => ranges.push((lines.first, lines.last)),
-            (What::Text(wanted), _) => {
+            (EditKind::Lines { .. } | EditKind::Sketch { .. }, Some(lines)) => {
+                ranges.push((lines.first, lines.last));
+            }
+            (EditKind::Text(wanted), _) => {
                 let place = first_place(wanted, step.lines)?;
                 ranges.extend(replace::line_ranges(body, &[place], 1));
             }
-            (What::Lines { .. } | What::Sketch { .. }, None) => return None,
+            (EditKind::Lines { .. } | EditKind::Sketch { .. }, None) => return None,
         }
     }
     let first = ranges.iter().map(|range| range.0).min()?;
@@ -325,8 +333,10 @@ pub fn also_missing(body: &[u8], steps: &[EditStep], missed: usize) -> Vec<usize
     };
     let first_place = first_places(body);
     let is_missing = |step: &&EditStep| match &step.what {
-        What::Text(wanted) => first_place(wanted, step.lines).is_none() && !is_made(wanted.old.as_bytes()),
-        What::Lines { .. } | What::Sketch { .. } => false,
+        EditKind::Text(wanted) => {
+            first_place(wanted, step.lines).is_none() && !is_made(wanted.old.as_bytes())
+        }
+        EditKind::Lines { .. } | EditKind::Sketch { .. } => false,
     };
     let later = steps.iter().filter(|step| step.named.number() > Some(missed));
     later.filter(is_missing).filter_map(|step| step.named.number()).take(PLACES_LISTED).collect()
@@ -334,7 +344,7 @@ pub fn also_missing(body: &[u8], steps: &[EditStep], missed: usize) -> Vec<usize
 
 /// Returns a function that returns the first place of an old text.
 fn first_places(body: &[u8]) -> impl Fn(&TextToReplace, Option<LineSpan>) -> Option<Range<usize>> {
-    let flat = Flat::of(body);
+    let flat = LfText::of(body);
     let starts = LazyCell::new(move || lines::starts(body));
     move |wanted, lines| {
         let within = match lines {
@@ -356,11 +366,11 @@ pub enum Replacement {
     /// Some places.
     Places {
         /// Kind of match.
-        matched: Matched,
+        matched: MatchKind,
         /// Places in the old text; empty if there are too many to keep.
         places: Vec<Range<usize>>,
         /// New text.
-        replaced: Replaced,
+        replaced: ReplaceResult,
         /// Lines that a sketch leaves out.
         left_out: Vec<(usize, usize)>,
     },
@@ -368,7 +378,7 @@ pub enum Replacement {
 
 /// Text that is being edited.
 #[derive(Clone, Copy)]
-pub struct Text<'b> {
+pub struct EditedText<'b> {
     /// Current text.
     pub body: &'b [u8],
     /// Line ending before all edits, if it was uniform: new lines get it if the text has none left. It is a function,
@@ -378,18 +388,18 @@ pub struct Text<'b> {
 
 /// Computes the replacement by one edit within a range of the text.
 pub fn replacement<'a>(
-    text: Text<'_>,
+    text: EditedText<'_>,
     step: &'a EditStep,
     scope: &Range<usize>,
     touched: &[Range<usize>],
     bytes_max: usize,
-) -> Result<Replacement, Why<'a>> {
+) -> Result<Replacement, EditFault<'a>> {
     let body = text.body;
     match &step.what {
-        What::Text(wanted) => of_text(text, wanted, scope, bytes_max),
-        What::Lines { new } => {
+        EditKind::Text(wanted) => of_text(text, wanted, scope, bytes_max),
+        EditKind::Lines { new } => {
             if is_touched(scope, touched) {
-                return Err(Why::Touched);
+                return Err(EditFault::Touched);
             }
             let old = body.get(scope.clone()).unwrap_or_default();
             let style = match LineEnding::of(body) {
@@ -398,9 +408,9 @@ pub fn replacement<'a>(
             };
             let new = lines::ending_like(new.as_bytes(), old, style);
             let places = vec![scope.clone()];
-            Ok(changed(text, Matched::Lines, places, &[new.as_ref()], bytes_max)?)
+            Ok(changed(text, MatchKind::Lines, places, &[new.as_ref()], bytes_max)?)
         }
-        What::Sketch { sketch } => of_sketch(text, step, sketch, scope, bytes_max),
+        EditKind::Sketch { sketch } => of_sketch(text, step, sketch, scope, bytes_max),
     }
 }
 
@@ -411,48 +421,49 @@ fn is_touched(scope: &Range<usize>, touched: &[Range<usize>]) -> bool {
 
 /// Replaces a text.
 fn of_text<'a>(
-    text: Text<'_>,
+    text: EditedText<'_>,
     wanted: &'a TextToReplace,
     scope: &Range<usize>,
     bytes_max: usize,
-) -> Result<Replacement, Why<'a>> {
+) -> Result<Replacement, EditFault<'a>> {
     let body = text.body;
-    let found = find::find(body, wanted, scope).map_err(|missed| Why::Text(wanted, missed, scope.clone()))?;
+    let found =
+        find::find(body, wanted, scope).map_err(|missed| EditFault::Text(wanted, missed, scope.clone()))?;
     let new = wanted.new.as_bytes();
-    let searched = Searched::of(body, scope);
+    let searched = SearchRange::of(body, scope);
     let needle = replace::flat_needle(wanted.old.as_bytes(), body);
-    let apart = || replace::apart(searched.each(&needle, wanted.word));
+    let apart = || replace::separate_places(searched.exact_matches(&needle, wanted.word));
     let places: Vec<Range<usize>> = match found {
         MatchedPlaces::Places(places) => places,
         MatchedPlaces::All(count) if count <= EDIT_PLACES_MAX => apart().collect(),
         MatchedPlaces::All(_) => {
             let changes = || apart().map(|place| (place, new));
             let replaced = replace::replace_each(body, changes, text.usual, PLACES_LISTED, bytes_max)?;
-            let (matched, places, left_out) = (Matched::Exact, Vec::new(), Vec::new());
+            let (matched, places, left_out) = (MatchKind::Exact, Vec::new(), Vec::new());
             return Ok(Replacement::Places { matched, places, replaced, left_out });
         }
         MatchedPlaces::Fitted(tier, place, new) => {
-            return Ok(changed(text, Matched::Flexible(tier), vec![place], &[&new], bytes_max)?);
+            return Ok(changed(text, MatchKind::Flexible(tier), vec![place], &[&new], bytes_max)?);
         }
     };
     let news = vec![new; places.len()];
-    Ok(changed(text, Matched::Exact, places, &news, bytes_max)?)
+    Ok(changed(text, MatchKind::Exact, places, &news, bytes_max)?)
 }
 
 /// Converts lines to the form of a sketch.
 fn of_sketch<'a>(
-    text: Text<'_>,
+    text: EditedText<'_>,
     step: &'a EditStep,
     sketch: &str,
     scope: &Range<usize>,
     bytes_max: usize,
-) -> Result<Replacement, Why<'a>> {
+) -> Result<Replacement, EditFault<'a>> {
     let body = text.body;
-    let flat = Flat::of(body);
+    let flat = LfText::of(body);
     let sketch = replace::flat_needle(sketch.as_bytes(), body);
     let within = flat.flattened(scope.start)..flat.flattened(scope.end);
     let first_line = step.lines.map_or(1, |lines| usize::try_from(lines.first).unwrap_or(usize::MAX));
-    let changes = sketch::changes(&flat.text, &sketch, &within, first_line).map_err(Why::Sketch)?;
+    let changes = sketch::changes(&flat.text, &sketch, &within, first_line).map_err(EditFault::Sketch)?;
     let places: Vec<Range<usize>> = changes
         .iter()
         .map(|change| flat.original(change.range.start)..flat.original(change.range.end))
@@ -462,7 +473,7 @@ fn of_sketch<'a>(
     }
     let news: Vec<&[u8]> = changes.iter().map(|change| change.new.as_slice()).collect();
     let left_out = changes.iter().flat_map(|change| change.left_out.iter().copied()).collect();
-    Ok(match changed(text, Matched::Sketch, places, &news, bytes_max)? {
+    Ok(match changed(text, MatchKind::Sketch, places, &news, bytes_max)? {
         Replacement::Places { matched, places, replaced, .. } => {
             Replacement::Places { matched, places, replaced, left_out }
         }
@@ -472,12 +483,12 @@ fn of_sketch<'a>(
 
 /// Writes each new text at its place.
 fn changed(
-    text: Text<'_>,
-    matched: Matched,
+    text: EditedText<'_>,
+    matched: MatchKind,
     places: Vec<Range<usize>>,
     news: &[&[u8]],
     bytes_max: usize,
-) -> Result<Replacement, Fault> {
+) -> Result<Replacement, TextFault> {
     let body = text.body;
     let changes = || places.iter().cloned().zip(news.iter().copied());
     let replaced = replace::replace_each(body, changes, text.usual, usize::MAX, bytes_max)?;
@@ -496,13 +507,13 @@ fn changed(
 /// lines). Without these bytes there is no proof: the caller may have guessed their SHA-256.
 pub fn rebase(
     change: &Change<'_>,
-    current: &Current,
+    current: &LockedFile,
     file: &Content<'_>,
     steps: &[EditStep],
     base: Option<&[u8]>,
     expected: Option<Sha256>,
-) -> Result<Edited<'static>, String> {
-    let shown = current.place().shown();
+) -> Result<EditResult<'static>, String> {
+    let shown = current.place().display();
     let base =
         base.ok_or_else(|| format!("lbx has no copy of the bytes of {shown} that the edit is based on"))?;
     let text = Content::of(base, file.encoding.charset())
@@ -511,12 +522,12 @@ pub fn rebase(
     let text = text.ok_or_else(|| format!("{shown} has another encoding than it had when you read it"))?;
     let edited = apply(&text, steps, change.policy().file_bytes())
         .map_err(|miss| miss.error(shown).message().to_owned())?;
-    let merged = merge::merge(&text.body, &file.body, &edited.body, Alike::Conflict);
+    let merged = merge::merge(&text.body, &file.body, &edited.body, EqualChanges::Conflict);
     let merged = merged.map_err(|conflict| match conflict {
-        Conflict::SameLines => {
+        MergeConflict::SameLines => {
             format!("others have changed the edited lines of {shown}, or lines next to them")
         }
-        Conflict::TooMuch => conflict.error(shown).message().to_owned(),
+        MergeConflict::TooMuch => conflict.error(shown).message().to_owned(),
     })?;
     let is_shown = |&(first, last): &(u64, u64)| {
         change.mark(current.place().path()).is_some_and(|mark| mark.lines.contain(first, last))
@@ -525,9 +536,9 @@ pub fn rebase(
         return Err(format!("the sketch removes lines of {shown} that you have not been shown"));
     }
     let ranges = changed_ranges(&file.body, &merged);
-    let Edited { matched, left_out, removed, .. } = edited;
-    let (body, count) = (Body::Owned(merged.into()), ranges.len());
-    Ok(Edited { body, ranges, count, matched, left_out, removed, replaced: None })
+    let EditResult { matched, left_out, removed, .. } = edited;
+    let (body, count) = (FileBody::Owned(merged.into()), ranges.len());
+    Ok(EditResult { body, ranges, count, matched, left_out, removed, replaced: None })
 }
 
 /// Returns the lines in which `new` differs from `old`.
@@ -539,7 +550,7 @@ fn changed_ranges(old: &[u8], new: &[u8]) -> Vec<Range<usize>> {
 }
 
 /// Edits with their line numbers resolved.
-pub struct Placed {
+pub struct PlacedEdits {
     /// Edits with the current numbers of their lines.
     pub steps: Vec<EditStep>,
     /// Lines that have moved: old and new numbers.
@@ -548,7 +559,7 @@ pub struct Placed {
     pub are_all_found: bool,
 }
 
-impl Placed {
+impl PlacedEdits {
     /// Returns the edits with their numbers as they are: they count in the present file.
     pub fn as_numbered(steps: &[EditStep]) -> Self {
         Self { steps: steps.to_vec(), moved: Vec::new(), are_all_found: false }
@@ -560,21 +571,21 @@ impl Placed {
 /// # Errors
 /// Returns `not_read` for lines that were never shown, `stale_file` for lines that changed. Both show the current
 /// lines of all edits, which then count as shown.
-pub fn placed(
+pub fn resolve_lines(
     change: &mut Change<'_>,
-    current: &Current,
+    current: &LockedFile,
     file: &Content<'_>,
     steps: &[EditStep],
-) -> Result<Placed, Error> {
+) -> Result<PlacedEdits, Error> {
     let (mut placed, mut moved) = (steps.to_vec(), Vec::new());
     let mut are_all_found = steps.iter().all(EditStep::is_by_number);
     let of_file = change.shown_lines(current);
-    let (mut missed, mut named) = (Vec::new(), Named(None));
+    let (mut missed, mut named) = (Vec::new(), EditNumber(None));
     for step in placed.iter_mut().filter(|step| step.is_by_number()) {
         let Some(shown) = step.lines else { continue };
-        let now = of_file
-            .as_ref()
-            .map_or(Err(NotFound::NeverShown(shown.first)), |of_file| of_file.now(shown.first, shown.last));
+        let now = of_file.as_ref().map_or(Err(LineNotFound::NeverShown(shown.first)), |of_file| {
+            of_file.now(shown.first, shown.last)
+        });
         match now {
             Ok((first, last)) => {
                 let now = LineSpan { first, last };
@@ -585,9 +596,9 @@ pub fn placed(
             }
             // For lines that were not shown, the digest is the proof; for shown lines it proves the text, but not the
             // place.
-            Err(NotFound::NeverShown(_)) if step.range_sha256.is_some() => are_all_found = false,
+            Err(LineNotFound::NeverShown(_)) if step.range_sha256.is_some() => are_all_found = false,
             // Without a record of these lines, an open gate has only their present numbers.
-            Err(_) if change.gate() != Gate::Strict => return Ok(Placed::as_numbered(steps)),
+            Err(_) if change.gate() != Gate::Strict => return Ok(PlacedEdits::as_numbered(steps)),
             Err(why) => {
                 if missed.is_empty() {
                     named = step.named;
@@ -598,7 +609,7 @@ pub fn placed(
     }
     common::must_be_as_shown(change, current, &file.body, &missed)
         .map_err(|error| named.of_several(error))?;
-    Ok(Placed { steps: placed, moved, are_all_found })
+    Ok(PlacedEdits { steps: placed, moved, are_all_found })
 }
 
 /// Rejects new lines that repeat the line just outside their range, such as a brace that is closed twice.
@@ -611,7 +622,7 @@ pub fn must_not_repeat(file: &Content<'_>, steps: &[EditStep], name: &str) -> Re
     }
     let all = lines::all(&file.body);
     for step in steps {
-        let (What::Lines { new }, Some(span)) = (&step.what, step.lines) else { continue };
+        let (EditKind::Lines { new }, Some(span)) = (&step.what, step.lines) else { continue };
         let new: Vec<&[u8]> = lines::all(new.as_bytes());
         if let Some(repeated) = common::repeated_line(&all, span, &new) {
             let error = step.named.refusal(ErrorKind::AmbiguousMatch, repeated.message.clone(), name);

@@ -6,49 +6,49 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use serde_json::{Value, json};
 
-use super::find::{self, Body, Missed, Tally};
-use super::step::{Count, EditStep, Named, TextToReplace};
+use super::find::{self, FileBody, FindError, MatchTally};
+use super::step::{EditNumber, EditStep, MatchCount, TextToReplace};
 use crate::engine::Engine;
-use crate::engine::change::{Change, Current};
+use crate::engine::change::{Change, LockedFile};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind, Message, text};
 use crate::limits::{EDIT_PLACES_MAX, FLEXIBLE_PLACES_MAX, SEARCHED_FILE_BYTES_MAX, SEARCHED_FILES_MAX};
 use crate::sha256::{DigestStart, Sha256};
-use crate::text::checked::Fault;
+use crate::text::checked::TextFault;
 use crate::text::content::Content;
 use crate::text::escaped::plural;
-use crate::text::flexible::Tier;
+use crate::text::flexible::FlexibleTier;
 use crate::text::lines::LineSpan;
-use crate::text::nearest::{self, Nearest};
-use crate::text::sketch::{Refusal, Which};
+use crate::text::nearest::{self, NearestRegion};
+use crate::text::sketch::{PartName, SketchError};
 use crate::text::{charset, lines, replace};
 
 /// Error of the edits of a request on a text.
 #[derive(Debug)]
-pub struct Miss<'a> {
+pub struct EditError<'a> {
     /// Edit that failed.
-    pub(super) named: Named,
+    pub(super) named: EditNumber,
     /// Lines that the edit is limited to.
     lines: Option<LineSpan>,
     /// Text after the previous edits.
-    body: Body<'a>,
+    body: FileBody<'a>,
     /// Reason.
-    why: Why<'a>,
+    why: EditFault<'a>,
 }
 
 /// Reason why an edit fails.
 #[derive(Debug)]
-pub enum Why<'a> {
+pub enum EditFault<'a> {
     /// Old text that does not identify a place within these bytes.
-    Text(&'a TextToReplace, Missed, Range<usize>),
+    Text(&'a TextToReplace, FindError, Range<usize>),
     /// Ambiguous or invalid sketch.
-    Sketch(Refusal),
+    Sketch(SketchError),
     /// Line in this field, which is past the end of the text.
     PastEnd(&'static str, u64),
     /// Lines of the edit, and the lines of another edit that they overlap.
     Overlap(LineSpan, LineSpan),
     /// Lines, as a byte range, that changed since they were read.
-    OtherLines(Range<usize>, Shas),
+    OtherLines(Range<usize>, LineHashes),
     /// Lines that an earlier edit has changed.
     Touched,
     /// Number of places to replace, which is more than can be kept.
@@ -56,34 +56,38 @@ pub enum Why<'a> {
     /// Number of edits applied before the time ran out, and the total.
     OutOfTime(usize, usize),
     /// Failure to build the new text.
-    Fault(Fault),
+    Fault(TextFault),
 }
 
-impl From<Fault> for Why<'_> {
-    fn from(fault: Fault) -> Self {
+impl From<TextFault> for EditFault<'_> {
+    fn from(fault: TextFault) -> Self {
         Self::Fault(fault)
     }
 }
 
-impl From<Fault> for Box<Miss<'_>> {
-    fn from(fault: Fault) -> Self {
-        let body = Body::Borrowed(b"");
-        Self::new(Miss { named: Named(None), lines: None, body, why: Why::Fault(fault) })
+impl From<TextFault> for Box<EditError<'_>> {
+    fn from(fault: TextFault) -> Self {
+        let body = FileBody::Borrowed(b"");
+        Self::new(EditError { named: EditNumber(None), lines: None, body, why: EditFault::Fault(fault) })
     }
 }
 
-impl<'a> Miss<'a> {
+impl<'a> EditError<'a> {
     /// Returns the error of an edit.
-    pub fn of(step: &EditStep, body: Body<'a>, why: Why<'a>) -> Box<Self> {
+    pub fn of(step: &EditStep, body: FileBody<'a>, why: EditFault<'a>) -> Box<Self> {
         Box::new(Self { named: step.named, lines: step.lines, body, why })
     }
 
     /// Returns the text that is missing in the file.
     pub fn missing_text(&self) -> Option<&[u8]> {
         match &self.why {
-            Why::Text(_, Missed::TooMany(..), _) => None,
-            Why::Text(_, Missed::Nowhere(outside), _) if self.lines.is_some() && !outside.is_empty() => None,
-            Why::Text(wanted, ..) => Some(wanted.old.as_bytes()),
+            EditFault::Text(_, FindError::TooMany(..), _) => None,
+            EditFault::Text(_, FindError::Nowhere(outside), _)
+                if self.lines.is_some() && !outside.is_empty() =>
+            {
+                None
+            }
+            EditFault::Text(wanted, ..) => Some(wanted.old.as_bytes()),
             _ => None,
         }
     }
@@ -92,22 +96,22 @@ impl<'a> Miss<'a> {
     pub fn error(&self, shown: &str) -> Error {
         let (named, body) = (self.named, &*self.body);
         match &self.why {
-            Why::Text(wanted, missed, scope) => {
+            EditFault::Text(wanted, missed, scope) => {
                 let text = SearchedText { body, named, wanted, lines: self.lines, shown };
                 text.error(missed, scope)
             }
-            Why::Sketch(refusal) => sketch(refusal, shown),
-            Why::PastEnd(field, line) => {
+            EditFault::Sketch(refusal) => sketch(refusal, shown),
+            EditFault::PastEnd(field, line) => {
                 let total = lines::count(body);
                 let has = plural(total, "line");
                 let message = format!("line {line} is past the end: {shown} has {has}");
                 named.invalid(field, message).at(shown).detail("total_lines", total)
             }
-            Why::Overlap(one, other) => {
+            EditFault::Overlap(one, other) => {
                 let message = format!("{one} and {other} overlap: make one edit of the two");
                 named.of_several(named.invalid("start_line", message))
             }
-            Why::OtherLines(scope, shas) => {
+            EditFault::OtherLines(scope, shas) => {
                 let there = body.get(scope.clone()).unwrap_or_default();
                 let lines = self.lines.map_or_else(String::new, |lines| lines.to_string());
                 let error = other_lines(named, &lines, there, shas, shown);
@@ -118,11 +122,11 @@ impl<'a> Miss<'a> {
                     None => error,
                 }
             }
-            Why::Touched => named.of_several(named.invalid(
+            EditFault::Touched => named.of_several(named.invalid(
                 "start_line",
                 "an edit before it in the list has changed its lines: make one edit of the two",
             )),
-            Why::TooManyPlaces(count) => {
+            EditFault::TooManyPlaces(count) => {
                 let message = text!(
                     "`old_string` appears {} times in {}; among several edits at most {} can be replaced",
                     count,
@@ -133,7 +137,7 @@ impl<'a> Miss<'a> {
                     .refusal(ErrorKind::TooLarge, message, shown)
                     .suggest("Make this edit in a call of its own.")
             }
-            Why::OutOfTime(done, all) => {
+            EditFault::OutOfTime(done, all) => {
                 let message = format!(
                     "the edits of {shown} ran out of time after {done} of {all}; nothing was changed"
                 );
@@ -141,7 +145,7 @@ impl<'a> Miss<'a> {
                     "Give fewer edits in one call, with old strings exactly as they are in the file.",
                 )
             }
-            Why::Fault(fault) => fault.error(shown),
+            EditFault::Fault(fault) => fault.error(shown),
         }
     }
 }
@@ -166,7 +170,7 @@ pub struct SearchedText<'t> {
     /// Text in which it was searched.
     pub body: &'t [u8],
     /// Edit of the old text.
-    pub named: Named,
+    pub named: EditNumber,
     /// Text to replace.
     pub wanted: &'t TextToReplace,
     /// Lines that the edit is limited to.
@@ -177,12 +181,12 @@ pub struct SearchedText<'t> {
 
 impl SearchedText<'_> {
     /// Returns the error.
-    pub fn error(&self, missed: &Missed, scope: &Range<usize>) -> Error {
+    pub fn error(&self, missed: &FindError, scope: &Range<usize>) -> Error {
         match missed {
-            Missed::TooMany(tier, places) => self.ambiguous(*tier, places),
-            Missed::TooFew(places) => self.too_few(places),
-            Missed::Unfit(tier, place, why) => self.unfit(*tier, place, &why.0),
-            Missed::Nowhere(outside) => self.no_match(scope, outside),
+            FindError::TooMany(tier, places) => self.ambiguous(*tier, places),
+            FindError::TooFew(places) => self.too_few(places),
+            FindError::Unfit(tier, place, why) => self.conversion_error(*tier, place, &why.0),
+            FindError::Nowhere(outside) => self.no_match(scope, outside),
         }
     }
 
@@ -199,7 +203,7 @@ impl SearchedText<'_> {
             hints.extend(hint);
             error = error.detail("new_string_at", places);
         }
-        if let Some((hint, places)) = self.outside(outside) {
+        if let Some((hint, places)) = self.places_outside(outside) {
             return error.suggest(hint).detail("outside", places);
         }
         let old = wanted.old.as_bytes();
@@ -212,17 +216,19 @@ impl SearchedText<'_> {
         }
         let flexible = would_match(body, wanted, scope);
         let near = match &flexible {
-            Some(WouldMatch { only: Some((first, last)), .. }) => nearest::at_lines(body, old, *first, *last),
+            Some(FlexibleMatch { only: Some((first, last)), .. }) => {
+                nearest::at_lines(body, old, *first, *last)
+            }
             Some(_) | None => nearest::nearest(body, old),
         };
         if let Some(near) = &near {
             error = error.detail("nearest", nearest_json(near));
         }
-        if let Some(WouldMatch { hint, detail, .. }) = flexible {
+        if let Some(FlexibleMatch { hint, detail, .. }) = flexible {
             hints.push(hint);
             error = error.detail("flexible", detail);
         }
-        if let Some(line) = but_for_case(body, wanted, scope) {
+        if let Some(line) = line_in_other_case(body, wanted, scope) {
             hints.push(format!("It occurs at line {line} in different letter case.").into());
             error = error.detail("other_case", json!({ "line": line }));
         }
@@ -232,7 +238,7 @@ impl SearchedText<'_> {
                 "The file is not UTF-8: \u{fffd} marks bytes that `old_string` cannot contain. Give the text next to them. Lines can be replaced by `start_line`, `end_line` and `range_sha256`.".into(),
             );
         }
-        if let Some((hint, likely)) = undecoded(body, wanted).filter(|_| !is_lossy) {
+        if let Some((hint, likely)) = encoding_hint(body, wanted).filter(|_| !is_lossy) {
             hints.push(hint);
             error = error.detail("likely_encoding", likely);
         }
@@ -241,7 +247,7 @@ impl SearchedText<'_> {
     }
 
     /// Returns a sentence that says where the text can come from.
-    fn source(&self, near: Option<&Nearest>, is_lossy: bool, is_only: bool) -> Message {
+    fn source(&self, near: Option<&NearestRegion>, is_lossy: bool, is_only: bool) -> Message {
         match near {
             Some(near) => self.nearest_lines(near, is_lossy),
             None if self.body.is_empty() => text!("{} is empty: `write` puts text there.", self.shown),
@@ -254,7 +260,7 @@ impl SearchedText<'_> {
     }
 
     /// Returns a sentence about the most similar lines. Advises copying them, unless they are shown lossily.
-    fn nearest_lines(&self, near: &Nearest, is_lossy: bool) -> Message {
+    fn nearest_lines(&self, near: &NearestRegion, is_lossy: bool) -> Message {
         let (first, last) = (near.start_line, near.end_line);
         let lines = if first == last {
             format!("Line {first} of {} is", self.shown)
@@ -262,12 +268,12 @@ impl SearchedText<'_> {
             format!("Lines {first} to {last} of {} are", self.shown)
         };
         let nearest = text!("{} nearest", lines);
-        let nearest = if is_lossy { nearest } else { nearest.then(": take `old_string` from there") };
-        nearest.then(". `details.nearest` shows what differs.")
+        let nearest = if is_lossy { nearest } else { nearest.followed_by(": take `old_string` from there") };
+        nearest.followed_by(". `details.nearest` shows what differs.")
     }
 
     /// Returns the places of the text outside the lines that the edit is limited to.
-    fn outside(&self, places: &[Range<usize>]) -> Option<(String, Vec<Value>)> {
+    fn places_outside(&self, places: &[Range<usize>]) -> Option<(String, Vec<Value>)> {
         let lines = self.lines?;
         let named = line_list(self.body, places)?;
         let hint = match lines {
@@ -276,19 +282,19 @@ impl SearchedText<'_> {
             }
             lines => format!("It occurs at {named}, but not entirely within {lines}."),
         };
-        Some((hint, listed(self.body, places)))
+        Some((hint, place_lines(self.body, places)))
     }
 
     /// Returns the error for a text with the wrong number of matches.
-    fn ambiguous(&self, tier: Option<Tier>, tally: &Tally) -> Error {
+    fn ambiguous(&self, tier: Option<FlexibleTier>, tally: &MatchTally) -> Error {
         let Self { body, wanted, shown, .. } = *self;
         // Overlapping matches cannot be replaced together; if a single one is allowed, none is certain.
-        let is_one = tally.apart == 1 && !matches!(wanted.count, Count::Exactly(_));
+        let is_one = tally.apart == 1 && !matches!(wanted.count, MatchCount::Exactly(_));
         let (places, count) =
             if is_one { (&tally.first, tally.all) } else { (&tally.first_apart, tally.apart) };
         let other = match wanted.count {
-            Count::Exactly(expected) => format!(", not {expected}"),
-            Count::One | Count::All | Count::Nth(_) => String::new(),
+            MatchCount::Exactly(expected) => format!(", not {expected}"),
+            MatchCount::One | MatchCount::All | MatchCount::Nth(_) => String::new(),
         };
         // A tier stops its search at this number.
         let least = if tier.is_some() && count >= FLEXIBLE_PLACES_MAX { "at least " } else { "" };
@@ -306,12 +312,12 @@ impl SearchedText<'_> {
                 tier.difference(),
                 lines
             ),
-            (None, Count::Exactly(_)) => text!(
+            (None, MatchCount::Exactly(_)) => text!(
                 "Include more of the lines around the one meant ({}). To change all, set `expected_replacements` to {}.",
                 lines,
                 count
             ),
-            (None, Count::One | Count::All | Count::Nth(_)) => text!(
+            (None, MatchCount::One | MatchCount::All | MatchCount::Nth(_)) => text!(
                 "It occurs at {}: include more surrounding lines. To pick one, set `occurrence` or `start_line`. To replace all {}, set `replace_all`.",
                 lines,
                 count
@@ -322,7 +328,7 @@ impl SearchedText<'_> {
             .refusal(ErrorKind::AmbiguousMatch, message, shown)
             .suggest(suggestion)
             .detail("count", count)
-            .detail("places", listed(body, places));
+            .detail("places", place_lines(body, places));
         match tier {
             Some(tier) => error.detail("match", tier.name()),
             None => error,
@@ -330,12 +336,12 @@ impl SearchedText<'_> {
     }
 
     /// Returns the error for a match number that is too high.
-    fn too_few(&self, tally: &Tally) -> Error {
+    fn too_few(&self, tally: &MatchTally) -> Error {
         let Self { body, wanted, shown, .. } = *self;
         let (places, count) = (&tally.first_apart, tally.apart);
         let number = match wanted.count {
-            Count::Nth(number) => number,
-            Count::One | Count::All | Count::Exactly(_) => 1,
+            MatchCount::Nth(number) => number,
+            MatchCount::One | MatchCount::All | MatchCount::Exactly(_) => 1,
         };
         let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
         let message =
@@ -345,11 +351,11 @@ impl SearchedText<'_> {
             .refusal(ErrorKind::NoMatch, message, shown)
             .suggest(text!("Give an `occurrence` from 1 to {}: it occurs at {}.", count, lines))
             .detail("count", count)
-            .detail("places", listed(body, places))
+            .detail("places", place_lines(body, places))
     }
 
     /// Returns the error for a new text that cannot be converted to the form of the file.
-    fn unfit(&self, tier: Tier, place: &Range<usize>, why: &str) -> Error {
+    fn conversion_error(&self, tier: FlexibleTier, place: &Range<usize>, why: &str) -> Error {
         let Self { body, shown, .. } = *self;
         let lines = replace::line_ranges(body, std::slice::from_ref(place), 1);
         let (first, last) = lines.first().copied().unwrap_or_default();
@@ -371,11 +377,11 @@ impl SearchedText<'_> {
 }
 
 /// Returns the hint for a text beyond ASCII in a file that is not UTF-8, and the likely encoding.
-fn undecoded(body: &[u8], wanted: &TextToReplace) -> Option<(Message, String)> {
+fn encoding_hint(body: &[u8], wanted: &TextToReplace) -> Option<(Message, String)> {
     if wanted.old.is_ascii() || std::str::from_utf8(body).is_ok() {
         return None;
     }
-    let likely = charset::likely(body)?;
+    let likely = charset::likely_encodings(body)?;
     let hint =
         text!("The file is not UTF-8. Set `encoding` to find text beyond ASCII, likely to {}.", likely);
     Some((hint, likely))
@@ -411,7 +417,7 @@ fn new_text_at(body: &[u8], wanted: &TextToReplace) -> Option<(Option<Message>, 
 }
 
 /// Returns the most similar region as JSON.
-fn nearest_json(near: &Nearest) -> Value {
+fn nearest_json(near: &NearestRegion) -> Value {
     json!({
         "start_line": near.start_line,
         "end_line": near.end_line,
@@ -423,7 +429,7 @@ fn nearest_json(near: &Nearest) -> Value {
 }
 
 /// Match that `match: "flexible"` would find.
-struct WouldMatch {
+struct FlexibleMatch {
     /// Hint for a person or a model.
     hint: Message,
     /// Detail for programs.
@@ -433,7 +439,7 @@ struct WouldMatch {
 }
 
 /// Searches for a match with `match: "flexible"`.
-fn would_match(body: &[u8], wanted: &TextToReplace, scope: &Range<usize>) -> Option<WouldMatch> {
+fn would_match(body: &[u8], wanted: &TextToReplace, scope: &Range<usize>) -> Option<FlexibleMatch> {
     if wanted.flexible || wanted.word {
         return None;
     }
@@ -455,11 +461,11 @@ fn would_match(body: &[u8], wanted: &TextToReplace, scope: &Range<usize>) -> Opt
         }
         _ => format!("Apart from {difference} it occurs in {count} places.").into(),
     };
-    Some(WouldMatch { hint, detail, only: (count == 1).then_some((first, last)) })
+    Some(FlexibleMatch { hint, detail, only: (count == 1).then_some((first, last)) })
 }
 
 /// Returns the line of a text that differs only in case.
-fn but_for_case(body: &[u8], wanted: &TextToReplace, scope: &Range<usize>) -> Option<u64> {
+fn line_in_other_case(body: &[u8], wanted: &TextToReplace, scope: &Range<usize>) -> Option<u64> {
     let folded = body.to_ascii_lowercase();
     let places = find::exact(&folded, &wanted.old.to_ascii_lowercase(), wanted.word, scope);
     replace::line_ranges(body, places.get(..1)?, 1).first().map(|lines| lines.0)
@@ -467,7 +473,7 @@ fn but_for_case(body: &[u8], wanted: &TextToReplace, scope: &Range<usize>) -> Op
 
 /// SHA-256 of lines.
 #[derive(Debug)]
-pub struct Shas {
+pub struct LineHashes {
     /// Expected value.
     pub expected: DigestStart,
     /// Actual value.
@@ -475,7 +481,7 @@ pub struct Shas {
 }
 
 /// Returns the error for lines that do not match their SHA-256.
-pub fn other_lines(named: Named, lines: &str, there: &[u8], shas: &Shas, shown: &str) -> Error {
+pub fn other_lines(named: EditNumber, lines: &str, there: &[u8], shas: &LineHashes, shown: &str) -> Error {
     let message = text!("{} of {} do not have this `range_sha256`", lines, shown);
     let text = String::from_utf8_lossy(there);
     let cut = text.char_indices().map(|(at, _)| at).find(|&at| at >= THERE_BYTES);
@@ -496,13 +502,13 @@ pub fn other_lines(named: Named, lines: &str, there: &[u8], shas: &Shas, shown: 
 }
 
 /// Returns the error for a sketch.
-pub fn sketch(refusal: &Refusal, shown: &str) -> Error {
-    let named = |part: &Which| {
+pub fn sketch(refusal: &SketchError, shown: &str) -> Error {
+    let named = |part: &PartName| {
         let (first, last) = part.lines;
         let lines = LineSpan { first: first as u64, last: last as u64 };
         format!("part {} of the sketch ({lines}, beginning `{}`)", part.number, part.text.trim())
     };
-    let detailed = |error: Error, part: &Which| {
+    let detailed = |error: Error, part: &PartName| {
         error
             .at(shown)
             .detail("part", part.number)
@@ -510,18 +516,18 @@ pub fn sketch(refusal: &Refusal, shown: &str) -> Error {
             .detail("end_line", part.lines.1)
     };
     match refusal {
-        Refusal::Fault(fault) => fault.error(shown),
-        Refusal::Unreadable { line, why } => Error::invalid(format!("sketch, line {line}: {why}"))
+        SketchError::Fault(fault) => fault.error(shown),
+        SketchError::Unreadable { line, why } => Error::invalid(format!("sketch, line {line}: {why}"))
             .at(shown)
             .detail("field", "sketch")
             .detail("line", *line)
             .suggest("Between markers, give lines of the file around what changes; all else stays."),
-        Refusal::NoPlace { part, why } => detailed(
+        SketchError::NoPlace { part, why } => detailed(
             Error::new(ErrorKind::NoMatch, format!("{} has no place in {shown}: {why}", named(part))),
             part,
         )
         .suggest("Read the file, and begin and end each part of the sketch with lines of it, unchanged and in its order."),
-        Refusal::Ambiguous { part, why, lines } => detailed(
+        SketchError::Ambiguous { part, why, lines } => detailed(
             Error::new(ErrorKind::AmbiguousMatch, format!("{} can be read in several ways: {why}", named(part))),
             part,
         )
@@ -545,7 +551,7 @@ fn counted_lines(body: &[u8], places: &[Range<usize>]) -> Vec<(u64, usize, usize
 }
 
 /// Returns the lines of the first places, each with the one before it and, if there are several, the number of places.
-fn listed(body: &[u8], places: &[Range<usize>]) -> Vec<Value> {
+fn place_lines(body: &[u8], places: &[Range<usize>]) -> Vec<Value> {
     let terminator = lines::terminator(body);
     let place = |(line, start, count): (u64, usize, usize)| {
         let start = line_start(body, start, terminator);
@@ -593,8 +599,8 @@ fn line_at(body: &[u8], start: usize, terminator: u8) -> String {
 }
 
 /// Returns the error for edits that fail, with hints from outside the current text of the file.
-pub fn explained(change: &mut Change<'_>, current: &Current, miss: &Miss<'_>) -> Error {
-    let error = miss.error(current.place().shown());
+pub fn explained(change: &mut Change<'_>, current: &LockedFile, miss: &EditError<'_>) -> Error {
+    let error = miss.error(current.place().display());
     let Some(old) = miss.missing_text() else { return error };
     let error = with_older_state(change, current, old, error);
     let path = current.place().path().clone();
@@ -609,7 +615,7 @@ pub fn explained(change: &mut Change<'_>, current: &Current, miss: &Miss<'_>) ->
 }
 
 /// Adds a note if the text was in the file when this session last saw it.
-fn with_older_state(change: &Change<'_>, current: &Current, old: &[u8], error: Error) -> Error {
+fn with_older_state(change: &Change<'_>, current: &LockedFile, old: &[u8], error: Error) -> Error {
     let path = current.place().path();
     let stale = change.mark(path).map(|mark| mark.sha256).filter(|seen| *seen != current.sha256());
     let Some(seen) = stale else { return error };
@@ -633,7 +639,7 @@ fn of_the_same_name(engine: &Engine, path: &WorkspacePath, old: &[u8]) -> Vec<St
         .filter(|found| found != path && found.name() == path.name() && !is_hidden(found))
         .take(SEARCHED_FILES_MAX)
         .filter(|found| bytes_of(engine, found).is_some_and(|bytes| has(&bytes, old)))
-        .map(|found| engine.workspace.shown(&found))
+        .map(|found| engine.workspace.display(&found))
         .take(3)
         .collect()
 }

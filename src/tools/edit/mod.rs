@@ -18,7 +18,7 @@ use super::{Effect, Stdin, Text, Tool};
 use crate::buffer::Buffer;
 use crate::engine::Engine;
 use crate::engine::change::gate::{Needs, quoted};
-use crate::engine::change::{CallerKnowledge, Change, CheckedFile, Current};
+use crate::engine::change::{CallerKnowledge, Change, CheckedFile, LockedFile};
 use crate::engine::policy::Gate;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind, text};
@@ -28,12 +28,12 @@ use crate::text::escaped;
 use crate::text::lines::LineSpan;
 use crate::text::replace::line_ranges;
 use crate::text::replaced_lines::ReplacedLines;
-use apply::Placed;
-use find::Edited;
-pub use find::Matched;
+use apply::PlacedEdits;
+use find::EditResult;
+pub use find::MatchKind;
 pub use request::{Edits, Request};
-pub use step::{EditItem, Match};
-use step::{EditStep, What};
+pub use step::{EditItem, MatchMode};
+use step::{EditKind, EditStep};
 
 /// `edit` tool.
 pub struct Edit;
@@ -109,8 +109,8 @@ fn digest(paths: &[&PathBuf], steps: &[EditStep], request: &Request) -> Sha256 {
 fn repeated(change: &mut Change<'_>, paths: &[&PathBuf], request: &Request) -> Result<Response, Error> {
     let mut edited = Vec::with_capacity(paths.len());
     for path in paths {
-        let current = change.look_at(path)?;
-        edited.push(FileEdited::already_applied(&current));
+        let current = change.open_current(path)?;
+        edited.push(EditedFile::already_applied(&current));
     }
     Ok(Response::of(change.engine(), edited, request))
 }
@@ -123,10 +123,10 @@ fn edit_file(
     steps: &[EditStep],
     request: &Request,
     all_found: &Cell<bool>,
-) -> Result<(FileEdited, Option<WorkspacePath>), Error> {
-    let current = change.look_at(path)?;
+) -> Result<(EditedFile, Option<WorkspacePath>), Error> {
+    let current = change.open_current(path)?;
     common::must_exist(change, &current)?;
-    let shown = current.place().shown().to_owned();
+    let shown = current.place().display().to_owned();
     let bytes = current.shared_bytes();
     // A file whose text could not be written back unchanged is rejected before a read is required.
     let file = Content::of(&bytes, request.options.encoding)
@@ -140,9 +140,9 @@ fn edit_file(
     }
     let by_number = steps.iter().any(EditStep::is_by_number) && request.expected_sha256.is_none();
     let placed = if by_number && change.engine_ref().words.is_none() {
-        apply::placed(change, &current, &file, steps)?
+        apply::resolve_lines(change, &current, &file, steps)?
     } else {
-        Placed::as_numbered(steps)
+        PlacedEdits::as_numbered(steps)
     };
     let plan = gate(change, current, &file, &placed, request, all_found)?;
     let PlannedEdit { seen, computed, rebased, base } = plan;
@@ -167,7 +167,7 @@ fn edit_file(
         let were = if first == last { "it was" } else { "they were" };
         change.engine().warn(format!("the sketch omits {lines} of {shown}; {were} deleted"));
     }
-    Ok((FileEdited { sha256, rebased, diff, ..answer }, Some(path)))
+    Ok((EditedFile { sha256, rebased, diff, ..answer }, Some(path)))
 }
 
 /// Rejects a new text with a line that only marks omitted text.
@@ -196,7 +196,7 @@ struct PlannedEdit {
 /// Result of edits of a text.
 struct ComputedEdit {
     /// Response, with the old SHA-256.
-    answer: FileEdited,
+    answer: EditedFile,
     /// New bytes of the file; `None` if unchanged.
     bytes: Option<Buffer>,
     /// Lines that a sketch leaves out.
@@ -207,12 +207,12 @@ struct ComputedEdit {
 
 impl ComputedEdit {
     /// Returns the result for the edited text of a file.
-    fn of(file: &Content<'_>, edited: Edited<'_>, current: &Current) -> Result<Self, Error> {
-        let answer = FileEdited::of(current.place().shown(), current.sha256(), &edited, None);
+    fn of(file: &Content<'_>, edited: EditResult<'_>, current: &LockedFile) -> Result<Self, Error> {
+        let answer = EditedFile::of(current.place().display(), current.sha256(), &edited, None);
         let (left_out, replaced) = (edited.left_out, edited.replaced);
         let bytes =
             (*edited.body != *file.body).then(|| file.encode_body(edited.body.into_owned())).transpose();
-        let missing = |missing| common::unencodable(current.place().shown(), "the file", missing);
+        let missing = |missing| common::unencodable(current.place().display(), "the file", missing);
         Ok(Self { answer, bytes: bytes.map_err(missing)?, left_out, replaced })
     }
 }
@@ -220,13 +220,13 @@ impl ComputedEdit {
 /// Checks the file at the gate, and returns the result of the edits.
 fn gate(
     change: &mut Change<'_>,
-    current: Current,
+    current: LockedFile,
     file: &Content<'_>,
-    Placed { steps, are_all_found, .. }: &Placed,
+    PlacedEdits { steps, are_all_found, .. }: &PlacedEdits,
     request: &Request,
     all_found: &Cell<bool>,
 ) -> Result<PlannedEdit, Error> {
-    let shown = current.place().shown().to_owned();
+    let shown = current.place().display().to_owned();
     let seen_sha256 =
         request.expected_sha256.or_else(|| change.mark(current.place().path()).map(|mark| mark.sha256));
     let is_stale = seen_sha256.is_some_and(|seen| seen != current.sha256());
@@ -279,7 +279,7 @@ fn gate(
         Err(miss) => {
             let missed = miss.named.number().unwrap_or(usize::MAX);
             let others = apply::also_missing(&file.body, steps, missed);
-            return Err(with_others(error::explained(change, seen.current(), &miss), &others));
+            return Err(with_other_failures(error::explained(change, seen.current(), &miss), &others));
         }
     };
     // Where numbers are followed, they are the proof.
@@ -301,7 +301,7 @@ fn unnamed_lines(steps: &[EditStep], removed: &[(u64, u64)]) -> Vec<(u64, u64)> 
 /// Suggests the cheapest read of several files: a search for the text to replace, which marks only its lines.
 fn with_cheapest_read(error: Error, steps: &[EditStep]) -> Error {
     let unread = error.details().get("unread").and_then(Value::as_array);
-    let [EditStep { what: What::Text(wanted), .. }] = steps else { return error };
+    let [EditStep { what: EditKind::Text(wanted), .. }] = steps else { return error };
     let Some(unread) = unread.filter(|_| !wanted.flexible && !wanted.old.contains('\n')) else {
         return error;
     };
@@ -315,7 +315,7 @@ fn with_cheapest_read(error: Error, steps: &[EditStep]) -> Error {
 }
 
 /// Adds the numbers of the other edits whose text was not found to an error.
-fn with_others(error: Error, others: &[usize]) -> Error {
+fn with_other_failures(error: Error, others: &[usize]) -> Error {
     if others.is_empty() {
         return error;
     }
@@ -327,11 +327,11 @@ fn with_others(error: Error, others: &[usize]) -> Error {
 }
 
 /// Returns the error for a stale file.
-fn current_stale(change: &Change<'_>, current: &Current, request: &Request) -> Error {
+fn current_stale(change: &Change<'_>, current: &LockedFile, request: &Request) -> Error {
     let mark = change.mark(current.place().path()).map(|mark| mark.sha256);
     match request.expected_sha256.or(mark) {
         Some(seen) => change.stale(current, seen),
-        None => Error::new(ErrorKind::StaleFile, format!("{} has changed", current.place().shown())),
+        None => Error::new(ErrorKind::StaleFile, format!("{} has changed", current.place().display())),
     }
 }
 
@@ -341,11 +341,11 @@ fn current_stale(change: &Change<'_>, current: &Current, request: &Request) -> E
 #[schemars(extend("type" = "object"))]
 pub enum Response {
     /// One file.
-    One(FileEdited),
+    One(EditedFile),
     /// Several files, in the order of the request.
     Several {
         /// One response per file
-        files: Vec<FileEdited>,
+        files: Vec<EditedFile>,
         /// Completeness of the list.
         #[serde(flatten)]
         end: ListEnd,
@@ -354,7 +354,7 @@ pub enum Response {
 
 /// Changes of a file.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct FileEdited {
+pub struct EditedFile {
     /// Path
     pub path: String,
     /// SHA-256 of the file now
@@ -364,7 +364,7 @@ pub struct FileEdited {
     /// First 20 of them, as lines of the file now
     pub replacements: Vec<LineRange>,
     /// Match of `old_string`
-    pub r#match: Matched,
+    pub r#match: MatchKind,
     /// True if other lines of the file changed since the read
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub rebased: bool,
@@ -384,7 +384,7 @@ pub struct LineRange {
 
 impl Response {
     /// Returns the response for one file, or for a list of them.
-    pub fn of(engine: &Engine, mut edited: Vec<FileEdited>, request: &Request) -> Self {
+    pub fn of(engine: &Engine, mut edited: Vec<EditedFile>, request: &Request) -> Self {
         match edited.pop() {
             Some(only) if request.paths.is_none() && edited.is_empty() => Self::One(only),
             last => {
@@ -396,22 +396,22 @@ impl Response {
     }
 }
 
-impl FileEdited {
+impl EditedFile {
     /// Returns the response to a repeated request whose result is in place.
-    pub fn already_applied(current: &Current) -> Self {
+    pub fn already_applied(current: &LockedFile) -> Self {
         Self {
-            path: current.place().shown().to_owned(),
+            path: current.place().display().to_owned(),
             sha256: current.sha256(),
             count: 0,
             replacements: Vec::new(),
-            r#match: Matched::AlreadyApplied,
+            r#match: MatchKind::AlreadyApplied,
             rebased: false,
             diff: None,
         }
     }
 
     /// Returns the response for one file.
-    pub fn of(shown: &str, sha256: Sha256, edited: &Edited<'_>, diff: Option<String>) -> Self {
+    pub fn of(shown: &str, sha256: Sha256, edited: &EditResult<'_>, diff: Option<String>) -> Self {
         let listed = line_ranges(&edited.body, &edited.ranges, PLACES_LISTED);
         Self {
             path: shown.to_owned(),
@@ -427,7 +427,7 @@ impl FileEdited {
     /// Adds one line for a person.
     pub fn as_text(&self, tool: &str, text: &mut Text) {
         let what = match self.r#match {
-            Matched::AlreadyApplied => "already applied".to_owned(),
+            MatchKind::AlreadyApplied => "already applied".to_owned(),
             matched => {
                 let places: Vec<String> = self.replacements.iter().map(LineRange::to_string).collect();
                 let more = if self.count > places.len() { ", …" } else { "" };

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::step::{EditItem, EditStep, Match};
+use super::step::{EditItem, EditStep, MatchMode};
 use crate::engine::Engine;
 use crate::engine::policy::Matching;
 use crate::error::Error;
@@ -70,7 +70,7 @@ pub struct Request {
     pub range_sha256: Option<DigestStart>,
     /// How `old_string` may match; exact unless the policy says otherwise
     #[arg(long = "match", value_name = "HOW", value_enum)]
-    pub r#match: Option<Match>,
+    pub r#match: Option<MatchMode>,
     /// Several edits in order, each on the previous result; instead of `old_string`
     #[arg(
         long,
@@ -162,7 +162,7 @@ impl Request {
         }
         let is_list = self.edits.is_some() || items.len() > 1;
         let total = items.len();
-        let flexible = self.r#match.map_or(default == Matching::Flexible, |how| how == Match::Flexible);
+        let flexible = self.r#match.map_or(default == Matching::Flexible, |how| how == MatchMode::Flexible);
         items
             .into_iter()
             .zip(1..)

@@ -13,18 +13,18 @@ use crate::text::replace;
 #[derive(Debug, Clone)]
 pub struct EditStep {
     /// Text to find and its replacement.
-    pub what: What,
+    pub what: EditKind,
     /// Lines that the edit is limited to, numbered as before the call.
     pub lines: Option<LineSpan>,
     /// SHA-256 that the bytes of these lines must have.
     pub range_sha256: Option<DigestStart>,
     /// Number of the edit among several.
-    pub named: Named,
+    pub named: EditNumber,
 }
 
 /// Kind of edit.
 #[derive(Debug, Clone)]
-pub enum What {
+pub enum EditKind {
     /// Replacement of a text.
     Text(TextToReplace),
     /// Replacement of its lines.
@@ -49,7 +49,7 @@ pub struct TextToReplace {
     /// True if only whole words match.
     pub word: bool,
     /// Selected matches.
-    pub count: Count,
+    pub count: MatchCount,
     /// True if the text may differ from the file in insignificant ways.
     pub flexible: bool,
 }
@@ -60,7 +60,7 @@ impl EditStep {
     /// # Errors
     /// Returns `invalid_request` if there is nothing to find or to change, or fields contradict each other.
     pub fn new(item: EditItem, number: Option<(usize, usize)>, flexible: bool) -> Result<Self, Error> {
-        let named = Named(number);
+        let named = EditNumber(number);
         let lines = item.lines(named)?;
         let count = item.count(named)?;
         let range_sha256 = item.range_sha256.clone();
@@ -70,7 +70,7 @@ impl EditStep {
         }
         let Some(old) = item.old_string else {
             return match lines {
-                Some(_) if item.word || count != Count::One => Err(named.invalid(
+                Some(_) if item.word || count != MatchCount::One => Err(named.invalid(
                     "old_string",
                     "lines are replaced as they are: word, replace_all, expected_replacements and occurrence need old_string",
                 )),
@@ -78,13 +78,19 @@ impl EditStep {
                     "end_line",
                     "to replace lines, give both start_line and end_line",
                 )),
-                Some(_) => Ok(step(What::Lines { new: item.new_string })),
+                Some(_) => Ok(step(EditKind::Lines { new: item.new_string })),
                 None => Err(named.invalid("old_string", "field `old_string` is missing")),
             };
         };
-        let flexible = item.r#match.map_or(flexible, |how| how == Match::Flexible);
+        let flexible = item.r#match.map_or(flexible, |how| how == MatchMode::Flexible);
         named.must_change(&old, &item.new_string)?;
-        Ok(step(What::Text(TextToReplace { old, new: item.new_string, word: item.word, count, flexible })))
+        Ok(step(EditKind::Text(TextToReplace {
+            old,
+            new: item.new_string,
+            word: item.word,
+            count,
+            flexible,
+        })))
     }
 
     /// Returns a sketch of the whole file, or of some of its lines.
@@ -92,42 +98,44 @@ impl EditStep {
     /// # Errors
     /// Returns `invalid_request` for impossible lines.
     pub fn of_sketch(item: &EditItem, sketch: String) -> Result<Self, Error> {
-        let lines = item.lines(Named(None))?;
+        let lines = item.lines(EditNumber(None))?;
         if item.range_sha256.is_some() && lines.is_none() {
-            return Err(Named(None).invalid("range_sha256", "range_sha256 needs start_line and end_line"));
+            return Err(
+                EditNumber(None).invalid("range_sha256", "range_sha256 needs start_line and end_line")
+            );
         }
         Ok(Self {
-            what: What::Sketch { sketch },
+            what: EditKind::Sketch { sketch },
             lines,
             range_sha256: item.range_sha256.clone(),
-            named: Named(None),
+            named: EditNumber(None),
         })
     }
 
     /// Returns true if it replaces lines named by number.
     pub const fn is_by_number(&self) -> bool {
-        matches!(self.what, What::Lines { .. })
+        matches!(self.what, EditKind::Lines { .. })
     }
 
     /// Returns true if its text may differ from the file.
     pub const fn is_flexible(&self) -> bool {
-        matches!(&self.what, What::Text(wanted) if wanted.flexible)
+        matches!(&self.what, EditKind::Text(wanted) if wanted.flexible)
     }
 
     /// Returns the text that it writes, with the lines that a sketch only names.
     pub fn written(&self) -> &str {
         match &self.what {
-            What::Sketch { sketch } => sketch,
-            What::Text(TextToReplace { new, .. }) | What::Lines { new } => new,
+            EditKind::Sketch { sketch } => sketch,
+            EditKind::Text(TextToReplace { new, .. }) | EditKind::Lines { new } => new,
         }
     }
 
     /// Returns the new text, if it is known without the file.
     pub fn new_text(&self) -> Option<&str> {
         match &self.what {
-            What::Text(wanted) => Some(&wanted.new),
-            What::Lines { new } => Some(new),
-            What::Sketch { .. } => None,
+            EditKind::Text(wanted) => Some(&wanted.new),
+            EditKind::Lines { new } => Some(new),
+            EditKind::Sketch { .. } => None,
         }
     }
 }
@@ -162,13 +170,13 @@ pub struct EditItem {
     /// are replaced
     pub range_sha256: Option<DigestStart>,
     /// How `old_string` may match
-    pub r#match: Option<Match>,
+    pub r#match: Option<MatchMode>,
 }
 
 /// Match mode of the text to find.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "snake_case")]
-pub enum Match {
+pub enum MatchMode {
     /// Exactly, except line endings
     #[default]
     Exact,
@@ -179,7 +187,7 @@ pub enum Match {
 
 /// Selection among several matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Count {
+pub enum MatchCount {
     /// Only match.
     One,
     /// All matches.
@@ -195,7 +203,7 @@ impl EditItem {
     ///
     /// # Errors
     /// Returns `invalid_request` for impossible lines.
-    pub fn lines(&self, named: Named) -> Result<Option<LineSpan>, Error> {
+    pub fn lines(&self, named: EditNumber) -> Result<Option<LineSpan>, Error> {
         for (field, value) in [("start_line", self.start_line), ("end_line", self.end_line)] {
             if value == Some(0) {
                 return Err(named.invalid(field, format!("{field} counts from 1")));
@@ -220,41 +228,41 @@ impl EditItem {
     ///
     /// # Errors
     /// Returns `invalid_request` if the fields select in two ways.
-    pub fn count(&self, named: Named) -> Result<Count, Error> {
+    pub fn count(&self, named: EditNumber) -> Result<MatchCount, Error> {
         match (self.replace_all, self.expected_replacements, self.occurrence) {
             (_, Some(0), _) => {
                 Err(named.invalid("expected_replacements", "expected_replacements counts from 1"))
             }
             (_, _, Some(0)) => Err(named.invalid("occurrence", "occurrence counts from 1")),
-            (false, None, Some(number)) => Ok(Count::Nth(number)),
+            (false, None, Some(number)) => Ok(MatchCount::Nth(number)),
             (_, _, Some(_)) => Err(named.invalid(
                 "occurrence",
                 "occurrence names one place, replace_all and expected_replacements all of them: give one",
             )),
-            (_, Some(expected), None) => Ok(Count::Exactly(expected)),
-            (true, None, None) => Ok(Count::All),
-            (false, None, None) => Ok(Count::One),
+            (_, Some(expected), None) => Ok(MatchCount::Exactly(expected)),
+            (true, None, None) => Ok(MatchCount::All),
+            (false, None, None) => Ok(MatchCount::One),
         }
     }
 }
 
 /// Number of an edit from 1 and number of all edits, if there are several.
 #[derive(Debug, Clone, Copy)]
-pub struct Named(pub Option<(usize, usize)>);
+pub struct EditNumber(pub Option<(usize, usize)>);
 
-impl Named {
+impl EditNumber {
     /// Returns an error about the edit itself.
     pub fn invalid(self, field: &str, message: impl Into<Message>) -> Error {
         let field = match self.0 {
             Some((number, _)) => format!("edits[{}].{field}", number - 1),
             None => field.to_owned(),
         };
-        Error::invalid(self.prefix().then(message)).detail("field", field)
+        Error::invalid(self.prefix().followed_by(message)).detail("field", field)
     }
 
     /// Returns an error about the content of the file.
     pub fn refusal(self, kind: ErrorKind, message: impl Into<Message>, shown: &str) -> Error {
-        self.of_several(Error::new(kind, self.prefix().then(message)).at(shown))
+        self.of_several(Error::new(kind, self.prefix().followed_by(message)).at(shown))
     }
 
     /// Adds the number of the edit to an error, and the state of the others.
@@ -288,7 +296,7 @@ impl Named {
                 "`old_string` and `new_string` are equal: there is nothing to change",
             ));
         }
-        if replace::same_but_for_endings(old.as_bytes(), new.as_bytes()) {
+        if replace::differ_only_in_endings(old.as_bytes(), new.as_bytes()) {
             let message = "`old_string` and `new_string` differ in their line endings alone, which an edit keeps as they are";
             return Err(self.invalid("new_string", message).suggest("Change line endings with `write`."));
         }

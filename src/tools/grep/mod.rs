@@ -12,24 +12,24 @@ use crate::engine::Engine;
 use crate::engine::workspace::path::ShownPath;
 use crate::error::{Error, ErrorKind};
 use crate::limits::PLAIN_FILES_MAX;
-use crate::search::collect::{MatchDetail, Style, with_rest};
+use crate::search::collect::{MatchDetail, MatchStyle, with_rest};
 use crate::search::content::FileToSearch;
-use crate::search::dir_sizes::{self, Order};
+use crate::search::dir_sizes::{self, SizeOrder};
 use crate::search::entry::WalkEntry;
-use crate::search::file::Manner;
-use crate::search::file::Search;
+use crate::search::file::SearchOptions;
+use crate::search::file::SearchParameters;
 use crate::search::globs::split;
-use crate::search::globs::{Beginning, roots};
+use crate::search::globs::{StartTypes, roots};
 use crate::search::matches::Match;
-use crate::search::matches::{Count, FileMatches, Marked, Matches};
-use crate::search::page::Window;
+use crate::search::matches::{FileMatchCount, FileMatches, Matches, SearchedFile};
+use crate::search::page::PageWindow;
 use crate::search::pattern;
-use crate::search::pattern::{Pattern, Reading, compile};
+use crate::search::pattern::{Pattern, PatternOptions, compile};
 
-use crate::search::results::{Empty, SearchResult, is_small};
+use crate::search::results::{EmptySearch, SearchResult, is_small};
 use crate::search::walk::Walk;
 use crate::text::escaped::plural;
-pub use request::{OutputMode, Request, Sort};
+pub use request::{FileOrder, OutputMode, Request};
 
 /// Result of the search.
 #[derive(Debug, Default, Serialize, JsonSchema)]
@@ -45,7 +45,7 @@ pub struct Response {
     pub files: Option<Vec<ShownPath>>,
     /// Matching lines, or matches, per file
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub counts: Option<Vec<Count>>,
+    pub counts: Option<Vec<FileMatchCount>>,
     /// Matches; if `truncated` and without `total`, those found so far
     pub matched: u64,
     /// Number of files with matches
@@ -57,7 +57,7 @@ pub struct Response {
     pub next_offset: Option<u64>,
     /// With `mark`, the sha256 of each file of this page; the lines that `matches` shows whole now count as read
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub marked: Vec<Marked>,
+    pub marked: Vec<SearchedFile>,
     /// True if the text output is empty.
     #[serde(skip)]
     pub is_quiet: bool,
@@ -81,10 +81,10 @@ impl Tool for Grep {
         let patterns = request.take_patterns();
         let manner = request.manner(&patterns, engine.policy())?;
         let selection = request.selection(engine)?;
-        let roots = roots(&engine.workspace, &request.path, Beginning::Searchable)?;
+        let roots = roots(&engine.workspace, &request.path, StartTypes::Searchable)?;
         let control = search_control(engine, request.timeout_ms);
         let mut walk = Walk::new(&engine.workspace, roots.clone(), selection.clone(), control.clone());
-        let search = Search {
+        let search = SearchParameters {
             workspace: &engine.workspace,
             manner,
             window: request.window(engine.policy()),
@@ -93,20 +93,20 @@ impl Tool for Grep {
             control: control.clone(),
         };
         let mut outcome = match request.sort {
-            Some(Sort::Mtime) => {
-                let files = dir_sizes::first_in_order(&mut walk, Order::Newest, |_| ())?;
+            Some(FileOrder::Mtime) => {
+                let files = dir_sizes::first_in_order(&mut walk, SizeOrder::Newest, |_| ())?;
                 search.run(files.into_iter().map(|(path, ())| FileToSearch::At(path)))
             }
-            Some(Sort::Path) | None => search.run(walk.by_ref().map(FileToSearch::Found)),
+            Some(FileOrder::Path) | None => search.run(walk.by_ref().map(FileToSearch::Found)),
         };
         if !outcome.complete {
-            return Err(ran_out(&control, &outcome));
+            return Err(unfinished_error(&control, &outcome));
         }
         let (left_out, mut notes) = (std::mem::take(&mut walk.left_out), std::mem::take(&mut walk.notes));
         notes.append(std::mem::take(&mut outcome.notes));
         if outcome.matched == 0 {
             let workspace = &engine.workspace;
-            let empty = Empty { workspace, roots, selection, control, left_out };
+            let empty = EmptySearch { workspace, roots, selection, control, left_out };
             request
                 .explain(&patterns, &search.manner, &empty)
                 .into_iter()
@@ -157,7 +157,7 @@ impl Response {
 }
 
 /// Returns the error for a search that did not finish.
-fn ran_out(control: &Control, outcome: &SearchResult) -> Error {
+fn unfinished_error(control: &Control, outcome: &SearchResult) -> Error {
     let how = if control.is_cancelled() { "was cancelled" } else { "ran out of time" };
     Error::new(
         ErrorKind::Timeout,
@@ -177,7 +177,7 @@ const FLAGS_MAX: usize = 4;
 
 impl Request {
     /// Returns possible reasons why nothing was found.
-    fn explain(&self, patterns: &[String], manner: &Manner, empty: &Empty<'_>) -> Vec<String> {
+    fn explain(&self, patterns: &[String], manner: &SearchOptions, empty: &EmptySearch<'_>) -> Vec<String> {
         let left_out = empty.advice(|found| {
             let files: Vec<WalkEntry> = found.filter(is_small).collect();
             files_with_matches(manner, empty, files.into_iter())
@@ -196,7 +196,7 @@ impl Request {
     }
 
     /// Returns a note if the globs select no files, so that the pattern is not the reason.
-    fn selected_nothing(&self, empty: &Empty<'_>) -> Option<String> {
+    fn selected_nothing(&self, empty: &EmptySearch<'_>) -> Option<String> {
         let globs: Vec<&str> =
             self.include.iter().map(String::as_str).filter(|glob| !glob.starts_with('!')).collect();
         let fields = [("include", &self.include), ("exclude", &self.exclude), ("type", &self.r#type)];
@@ -215,7 +215,12 @@ impl Request {
     }
 
     /// Returns a note if the files contain the pattern as plain text.
-    fn as_expression(&self, pattern: &str, manner: &Manner, empty: &Empty<'_>) -> Option<String> {
+    fn as_expression(
+        &self,
+        pattern: &str,
+        manner: &SearchOptions,
+        empty: &EmptySearch<'_>,
+    ) -> Option<String> {
         if let Some((inner, flags)) = pattern.strip_prefix('/').and_then(|rest| rest.rsplit_once('/'))
             && !inner.is_empty()
             && flags.bytes().all(|flag| flag.is_ascii_lowercase())
@@ -225,10 +230,10 @@ impl Request {
                 "the slashes of `{pattern}` are part of the regular expression: did you mean `{inner}`?"
             ));
         }
-        let reading = Reading { literal: true, ..self.reading.clone() };
+        let reading = PatternOptions { literal: true, ..self.reading.clone() };
         let Pattern { matcher, .. } = compile(&[pattern.to_owned()], &reading).ok()?;
         let is_special = pattern.contains(|character: char| "\\^$.|?*+()[]{}".contains(character));
-        let manner = Manner { matcher, per_file_max: Some(1), ..manner.clone() };
+        let manner = SearchOptions { matcher, per_file_max: Some(1), ..manner.clone() };
         let is_there =
             is_special && files_with_matches(&manner, empty, empty.walk().take(PLAIN_FILES_MAX)) > 0;
         is_there.then(|| {
@@ -238,14 +243,14 @@ impl Request {
 
     /// Returns the pattern in the syntax of lbx if it was written in the basic syntax of `grep`, and this explains the
     /// miss.
-    fn basic_syntax(&self, pattern: &str, manner: &Manner, empty: &Empty<'_>) -> Option<String> {
+    fn basic_syntax(&self, pattern: &str, manner: &SearchOptions, empty: &EmptySearch<'_>) -> Option<String> {
         if !pattern::is_likely_basic(pattern) {
             return None;
         }
         let extended = pattern::as_extended(pattern)?;
         let Pattern { matcher, .. } = compile(std::slice::from_ref(&extended), &self.reading).ok()?;
         let would_match = || {
-            let manner = Manner { matcher, per_file_max: Some(1), ..manner.clone() };
+            let manner = SearchOptions { matcher, per_file_max: Some(1), ..manner.clone() };
             files_with_matches(&manner, empty, empty.walk()) > 0
         };
         // A literal `|` is rare in search patterns.
@@ -259,15 +264,15 @@ impl Request {
 
 /// Returns the number of `files` with a match.
 fn files_with_matches(
-    manner: &Manner,
-    empty: &Empty<'_>,
+    manner: &SearchOptions,
+    empty: &EmptySearch<'_>,
     files: impl Iterator<Item = WalkEntry> + Send,
 ) -> u64 {
-    let style = Style { wanted: MatchDetail::Presence, ..manner.style.clone() };
-    let search = Search {
+    let style = MatchStyle { wanted: MatchDetail::Presence, ..manner.style.clone() };
+    let search = SearchParameters {
         workspace: empty.workspace,
-        manner: Manner { style, before: 0, after: 0, hash: false, ..manner.clone() },
-        window: Window { offset: 0, limit: 0, bytes_max: 0 },
+        manner: SearchOptions { style, before: 0, after: 0, hash: false, ..manner.clone() },
+        window: PageWindow { offset: 0, limit: 0, bytes_max: 0 },
         total: false,
         group: false,
         control: empty.control.clone(),

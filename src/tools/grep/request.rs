@@ -9,13 +9,13 @@ use crate::engine::Engine;
 use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;
 use crate::error::Error;
-use crate::search::collect::{MatchDetail, Style};
-use crate::search::entry::Kind;
-use crate::search::file::Manner;
+use crate::search::collect::{MatchDetail, MatchStyle};
+use crate::search::entry::EntryType;
+use crate::search::file::SearchOptions;
 use crate::search::globs::{self, one_or_many};
-use crate::search::page::{ENTRY_BYTES, Window};
-use crate::search::pattern::{Pattern, Reading, compile};
-use crate::search::rules::Selection;
+use crate::search::page::{ENTRY_BYTES, PageWindow};
+use crate::search::pattern::{Pattern, PatternOptions, compile};
+use crate::search::rules::EntrySelection;
 
 /// Largest number of context lines on each side.
 const CONTEXT_LINES_MAX: usize = 10_000;
@@ -64,7 +64,7 @@ pub struct Request {
     /// Options for reading the pattern.
     #[command(flatten)]
     #[serde(flatten)]
-    pub reading: Reading,
+    pub reading: PatternOptions,
     /// Show lines that do not match
     #[arg(long, short = 'v', aliases = ["invert-match"])]
     #[schemars(extend("x-aliases" = ["invert_match", "-v"]))]
@@ -124,7 +124,7 @@ pub struct Request {
     pub total: bool,
     /// Order of the files: path, or mtime with the newest first
     #[arg(long, value_name = "ORDER")]
-    pub sort: Option<Sort>,
+    pub sort: Option<FileOrder>,
     /// Group matches by file
     #[arg(long)]
     pub group: bool,
@@ -201,7 +201,7 @@ pub enum OutputMode {
 /// Order of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
-pub enum Sort {
+pub enum FileOrder {
     /// By path, component by component
     Path,
     /// By time of change, newest first
@@ -232,7 +232,7 @@ impl Request {
     }
 
     /// Returns the search options.
-    pub(super) fn manner(&self, patterns: &[String], policy: &Policy) -> Result<Manner, Error> {
+    pub(super) fn manner(&self, patterns: &[String], policy: &Policy) -> Result<SearchOptions, Error> {
         let Pattern { matcher, line_ending } = compile(patterns, &self.reading)?;
         let bytes_max = self.bytes_max(policy);
         let wanted = self.wanted();
@@ -240,15 +240,15 @@ impl Request {
             let lines = lines.or(self.context).unwrap_or(0).min(CONTEXT_LINES_MAX);
             if wanted == MatchDetail::Lines && !self.only_matching { lines } else { 0 }
         };
-        let reading = Reading { ignore_case: self.reading.ignore_case, ..Reading::default() };
+        let reading = PatternOptions { ignore_case: self.reading.ignore_case, ..PatternOptions::default() };
         let excluded = self.exclude_lines.as_ref().filter(|excluded| !excluded.is_empty());
         let excluded =
             excluded.map(|excluded| compile(std::slice::from_ref(excluded), &reading)).transpose()?;
-        Ok(Manner {
+        Ok(SearchOptions {
             matcher,
             excluded: excluded.map(|excluded| excluded.matcher),
             line_ending,
-            style: Style {
+            style: MatchStyle {
                 wanted,
                 // Each match in a line counts separately.
                 only_matching: self.only_matching
@@ -277,10 +277,10 @@ impl Request {
     }
 
     /// Returns the selection of files.
-    pub(super) fn selection(&self, engine: &Engine) -> Result<Selection, Error> {
+    pub(super) fn selection(&self, engine: &Engine) -> Result<EntrySelection, Error> {
         let [include, exclude] =
             [&self.include, &self.exclude].map(|globs| globs::all_with_names(&engine.workspace, globs));
-        Ok(Selection {
+        Ok(EntrySelection {
             hidden: self.hidden || self.unrestricted >= 2,
             no_ignore: self.no_ignore || self.unrestricted >= 1,
             depth: self.depth,
@@ -290,14 +290,14 @@ impl Request {
                 false,
             ),
             types: globs::types(&self.r#type, &self.type_not)?,
-            ..Selection::of(&[Kind::File])
+            ..EntrySelection::of(&[EntryType::File])
         })
     }
 
     /// Returns the part of the result to show.
-    pub(super) fn window(&self, policy: &Policy) -> Window {
+    pub(super) fn window(&self, policy: &Policy) -> PageWindow {
         let limit = if self.quiet { Some(1) } else { self.limit };
-        Window::of(policy, self.offset, (limit, Key::GrepLimit), self.max_bytes)
+        PageWindow::of(policy, self.offset, (limit, Key::GrepLimit), self.max_bytes)
     }
 }
 

@@ -8,13 +8,13 @@ use super::client::{HookClient, ToolKind};
 use super::event::{Event, Verdict};
 
 use crate::engine::Engine;
-use crate::engine::change::external_changes::{Backups, ClientFile, KnownVersion};
+use crate::engine::change::external_changes::{Backups, ClientFile, VersionBytes};
 use crate::engine::change::gate::Needs;
 use crate::engine::change::record::{self, EarlierFiles};
-use crate::engine::change::{Change, Current};
+use crate::engine::change::{Change, LockedFile};
 use crate::engine::history::client_calls::ConcurrentChanges;
-use crate::engine::history::client_calls::{ClientCall, Closing, FileBefore};
-use crate::engine::history::replay::same;
+use crate::engine::history::client_calls::{ClientCall, ClosingEvent, FileBefore};
+use crate::engine::history::replay::is_same;
 use crate::engine::journal::{FolderEntry, Version};
 use crate::engine::policy::settings::Key;
 use crate::engine::store::state::State;
@@ -33,7 +33,7 @@ const HEADER_LINES_MAX: usize = 32;
 /// # Errors
 /// Fails if the state cannot be written.
 pub fn before(engine: &mut Engine, client: &HookClient, event: &Event) -> Result<Verdict, Error> {
-    let paths = inside(engine, event);
+    let paths = workspace_paths(engine, event);
     if paths.is_empty() {
         return Ok(Verdict::Silent);
     }
@@ -42,10 +42,10 @@ pub fn before(engine: &mut Engine, client: &HookClient, event: &Event) -> Result
     let change = engine.begin(&event.tool, &[], false)?;
     let Some(state) = change.state() else { return Ok(Verdict::Silent) };
     let mut call = ClientCall::begin(state, &session, &event.tool)?;
-    let others = ClientCall::others(state, &session)?;
+    let others = ClientCall::calls_of_others(state, &session)?;
     let (mut backups, mut doubts) = (Backups::new(state), Vec::new());
     for (path, is_whole) in &paths {
-        let current = match change.look_at(path) {
+        let current = match change.open_current(path) {
             Ok(current) => current,
             Err(error) if error.kind() == ErrorKind::ProtectedPath => {
                 return Ok(Verdict::Deny(format!("{}.\n{}", error.message(), error.suggested_action())));
@@ -53,14 +53,14 @@ pub fn before(engine: &mut Engine, client: &HookClient, event: &Event) -> Result
             // The client's tool fails as well, and says why.
             Err(_) => continue,
         };
-        doubts.extend(doubt(&change, client, event, (&current, *is_whole)));
+        doubts.extend(refusal_reason(&change, client, event, (&current, *is_whole)));
         let at = current.place().path();
         let other = others.iter().find(|other| other.commands.is_none() && other.names(at));
         doubts.extend(other.map(|other| {
             format!(
                 "session {} is changing {} now: wait, read it again, then repeat the call",
                 other.session,
-                current.place().shown()
+                current.place().display()
             )
         }));
         let version = version_of(&change, &current);
@@ -127,7 +127,7 @@ fn text_hash(bytes: &[u8]) -> Sha256 {
 ///
 /// # Errors
 /// Fails if the state cannot be written.
-pub fn settle(engine: &mut Engine, closing: Closing) -> Result<(), Error> {
+pub fn record_unreported(engine: &mut Engine, closing: ClosingEvent) -> Result<(), Error> {
     let session = engine.session().to_string();
     let Some(state) = State::find(&engine.workspace)? else { return Ok(()) };
     for (name, mut call) in ClientCall::all(&state)? {
@@ -136,10 +136,10 @@ pub fn settle(engine: &mut Engine, closing: Closing) -> Result<(), Error> {
         }
         let change = engine.begin(&call.tool, &[], false)?;
         let hash =
-            |path: &WorkspacePath| change.look_beneath(path).ok().map(|current| text_hash(current.bytes()));
+            |path: &WorkspacePath| change.open_canonical(path).ok().map(|current| text_hash(current.bytes()));
         let has_ended = call.has_ended;
         call.files.retain(|file| has_ended || closing.is_of_call(file.outcome, hash(&file.path)));
-        let is_over = closing != Closing::Command;
+        let is_over = closing != ClosingEvent::Command;
         record(change, (&call, is_over.then_some(name.as_str())), Vec::new(), false)?;
         if is_over {
             forget(engine, &name)?;
@@ -149,11 +149,11 @@ pub fn settle(engine: &mut Engine, closing: Closing) -> Result<(), Error> {
 }
 
 /// Marks the lines that a client's tool has shown.
-pub fn shown(engine: &mut Engine, client: &HookClient, event: &Event) {
-    engine.settle();
-    for (path, _) in inside(engine, event) {
+pub fn mark_shown(engine: &mut Engine, client: &HookClient, event: &Event) {
+    engine.finish_dead_calls();
+    for (path, _) in workspace_paths(engine, event) {
         let Ok(place) = engine.workspace.resolve(&path) else { continue };
-        let Ok((file, stat)) = engine.workspace.open_regular(place.path(), place.shown()) else { continue };
+        let Ok((file, stat)) = engine.workspace.open_regular(place.path(), place.display()) else { continue };
         let size = fs::size_of(&stat);
         let Ok(bytes) = fs::read_to_end(file, size, engine.policy().number(Key::FileBytes)) else { continue };
         if let Some(lines) = lines_shown(client, event, &bytes) {
@@ -163,17 +163,17 @@ pub fn shown(engine: &mut Engine, client: &HookClient, event: &Event) {
 }
 
 /// Returns the paths of a call that lie in the workspace, each with true if the call replaces the whole file.
-fn inside(engine: &Engine, event: &Event) -> Vec<(PathBuf, bool)> {
+fn workspace_paths(engine: &Engine, event: &Event) -> Vec<(PathBuf, bool)> {
     let paths = event.paths().into_iter();
     paths.filter(|(path, _)| engine.workspace.resolve(path).is_ok()).collect()
 }
 
 /// Returns the reason why a call should not change a file: the session has not seen its present bytes.
-fn doubt(
+fn refusal_reason(
     change: &Change<'_>,
     client: &HookClient,
     event: &Event,
-    (current, is_whole): (&Current, bool),
+    (current, is_whole): (&LockedFile, bool),
 ) -> Option<String> {
     let needs = match event.kind {
         _ if is_whole => Needs::All,
@@ -181,7 +181,7 @@ fn doubt(
         _ => Needs::Any,
     };
     let error = change.refusal(current, needs)?;
-    let shown = current.place().shown();
+    let shown = current.place().display();
     let cure = match client.read_tool() {
         Some(tool) => format!("Read {shown} with {tool}, then repeat the call."),
         None => format!("Look at {shown}, and update it instead of adding it."),
@@ -192,7 +192,7 @@ fn doubt(
 }
 
 /// Returns the version of a file with its bytes; `None` if there is no file.
-fn version_of(change: &Change<'_>, current: &Current) -> Option<KnownVersion> {
+fn version_of(change: &Change<'_>, current: &LockedFile) -> Option<VersionBytes> {
     let (bytes, identity) = (current.bytes().to_vec(), current.identity(change.workspace()));
     let (sha256, size, mode) = (current.sha256(), bytes.len() as u64, current.mode()?);
     Some((Version { sha256, size, mode, identity }, bytes))
@@ -223,8 +223,8 @@ fn unannounced(change: &Change<'_>, event: &Event) -> Result<(ClientCall, Vec<Wo
     let tip = record::find(engine)?.map(|store| store.newest()).transpose()?.flatten();
     let snapshot = EarlierFiles::new(engine, tip.as_deref(), 0);
     let mut backups = Backups::new(state);
-    for (path, _) in inside(engine, event) {
-        let Ok(current) = change.look_at(&path) else { continue };
+    for (path, _) in workspace_paths(engine, event) {
+        let Ok(current) = change.open_current(&path) else { continue };
         let Some((now, bytes)) = version_of(change, &current) else { continue };
         let at = current.place().path();
         let Some((_, bytes)) = tip.as_ref().and_then(|_| snapshot.version(at, &bytes)) else {
@@ -255,12 +255,12 @@ fn record(
     for FileBefore { path, version, .. } in &call.files {
         // What others recorded meanwhile is theirs.
         let before = theirs.files.get(path).map_or(version, |(_, last)| last);
-        let Ok(current) = change.look_beneath(path) else {
+        let Ok(current) = change.open_canonical(path) else {
             lost.push(path.clone());
             continue;
         };
         let after = version_of(&change, &current);
-        if theirs.own(path) || same(before.as_ref(), after.as_ref().map(|(version, _)| version)) {
+        if theirs.is_theirs(path) || is_same(before.as_ref(), after.as_ref().map(|(version, _)| version)) {
             continue;
         }
         // Another call goes on from these bytes, which may be in no snapshot.

@@ -23,7 +23,7 @@ use super::session::{self, Session, net_size};
 use super::{Effect, Stdin, Text, Tool};
 use crate::control::seconds_now;
 use crate::engine::change::gate::quoted;
-use crate::engine::history::client_calls::{Closing, Turn, Turns};
+use crate::engine::history::client_calls::{ClosingEvent, Turn, Turns};
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::fork::{ForkFolder, Forks, parent_of};
 use crate::engine::store::calls::{self, HookRecord};
@@ -34,7 +34,7 @@ use crate::engine::workspace::{Workspace, fs, must_be_meant};
 use crate::engine::{Engine, journal};
 use crate::error::{Error, ErrorKind};
 use crate::limits::{COUNTED_FILES_MAX, FORKS_MAX};
-use crate::text::diff::Counts;
+use crate::text::diff::LineCounts;
 use crate::text::escaped::plural;
 use crate::tools::fork;
 use crate::tools::fork_changes::ForkChanges;
@@ -116,7 +116,7 @@ impl Tool for Hook {
             return Ok(Response { reply: client.form.reply(&event, &Verdict::Silent) });
         }
         let limit = Duration::from_millis(engine.policy().number(Key::GuardMs));
-        engine.control = engine.control.clone().within(limit);
+        engine.control = engine.control.clone().with_time_limit(limit);
         engine.workspace.set_lock_wait(limit);
         let closed = closed_by(engine);
         // Whatever policy is meant, what happened is recorded.
@@ -167,7 +167,7 @@ fn take_session(engine: &mut Engine, client: &HookClient, event: &Event) -> Resu
         let is_short = whole.parse::<SessionId>().is_ok();
         session = if is_short { whole } else { format!("{}-{}", client.name, short(&whole)) };
     }
-    engine.act_for(session.parse()?);
+    engine.count_for_session(session.parse()?);
     Ok(())
 }
 
@@ -176,7 +176,7 @@ fn serve(engine: &mut Engine, client: &HookClient, event: &Event) -> Result<Verd
     let Some(moment) = event.moment else { return Ok(Verdict::Silent) };
     match (moment, event.kind) {
         (Moment::Prompt, _) => {
-            settle(engine, Closing::Prompt)?;
+            record_pending(engine, ClosingEvent::Prompt)?;
             begin_turn(engine, event)?;
         }
         (Moment::Before, ToolKind::Edit | ToolKind::Patch | ToolKind::Write) => {
@@ -187,21 +187,21 @@ fn serve(engine: &mut Engine, client: &HookClient, event: &Event) -> Result<Verd
             join_turn(engine, event)?;
             return before_command(engine, client, event);
         }
-        (Moment::After, ToolKind::Read) => files::shown(engine, client, event),
+        (Moment::After, ToolKind::Read) => files::mark_shown(engine, client, event),
         (Moment::After | Moment::Failed, ToolKind::Edit | ToolKind::Patch | ToolKind::Write) => {
             files::after(engine, event)?;
         }
         (Moment::After | Moment::Failed, ToolKind::Command) => {
-            return client_command::end(engine, None, event.is_background()).map(of_unknown_writers);
+            return client_command::end(engine, None, event.is_background()).map(unknown_writers_text);
         }
         (Moment::Stop | Moment::AgentStop, _) => {
-            let unknown = settle(engine, Closing::Stop)?;
+            let unknown = record_pending(engine, ClosingEvent::Stop)?;
             let lines = [end_turn(engine)?, unknown];
             let line: Vec<String> = lines.into_iter().flatten().collect();
             return Ok(if line.is_empty() { Verdict::Silent } else { Verdict::Line(line.join("; ")) });
         }
         (Moment::Compaction, _) => compact(engine)?,
-        (Moment::Fresh, _) => return fresh(engine, event),
+        (Moment::Fresh, _) => return begin_context(engine, event),
         // Worktrees are served before any of this.
         (
             Moment::Before | Moment::After | Moment::Failed | Moment::WorktreeCreate | Moment::WorktreeRemove,
@@ -212,16 +212,16 @@ fn serve(engine: &mut Engine, client: &HookClient, event: &Event) -> Result<Verd
 }
 
 /// Records what is not recorded yet of the session's calls; returns a sentence about changes of unknown writers.
-fn settle(engine: &mut Engine, closing: Closing) -> Result<Option<String>, Error> {
-    files::settle(engine, closing)?;
-    Ok(match of_unknown_writers(client_command::end(engine, Some(closing), false)?) {
+fn record_pending(engine: &mut Engine, closing: ClosingEvent) -> Result<Option<String>, Error> {
+    files::record_unreported(engine, closing)?;
+    Ok(match unknown_writers_text(client_command::end(engine, Some(closing), false)?) {
         Verdict::Context(text) => Some(text),
         _ => None,
     })
 }
 
 /// Says that some files were changed while commands of several sessions ran.
-fn of_unknown_writers(files: usize) -> Verdict {
+fn unknown_writers_text(files: usize) -> Verdict {
     if files == 0 {
         return Verdict::Silent;
     }
@@ -248,7 +248,7 @@ fn before_command(engine: &mut Engine, client: &HookClient, event: &Event) -> Re
     }
     if word != "off" {
         // An edit that is not recorded yet would be a part of what was there before the command.
-        files::settle(engine, Closing::Command)?;
+        files::record_unreported(engine, ClosingEvent::Command)?;
         client_command::begin(engine, command, event.is_background())?;
     }
     Ok(Verdict::Silent)
@@ -260,10 +260,10 @@ fn compact(engine: &mut Engine) -> Result<(), Error> {
 }
 
 /// Marks everything as unread, unless a resumed context has it, and says what the session did.
-fn fresh(engine: &mut Engine, event: &Event) -> Result<Verdict, Error> {
+fn begin_context(engine: &mut Engine, event: &Event) -> Result<Verdict, Error> {
     let source = event.source();
     if matches!(source, Some("startup" | "new" | "resume")) {
-        settle(engine, Closing::Restart)?;
+        record_pending(engine, ClosingEvent::Restart)?;
     }
     if source != Some("resume") {
         compact(engine)?;
@@ -353,10 +353,10 @@ fn end_turn(engine: &mut Engine) -> Result<Option<String>, Error> {
     let last = turn.last.unwrap_or(turn.first);
     let mut entries = Vec::new();
     for seq in turn.first.max(last.saturating_sub(CHANGES_MAX))..=last {
-        entries.extend(journal::done_entry(&state, &session, seq)?);
+        entries.extend(journal::history_entry(&state, &session, seq)?);
     }
     let (files, lines) = net_size(engine, &state, &entries, COUNTED_FILES_MAX)?;
-    let (size, Counts { added, removed }) = (plural(files, "file"), lines);
+    let (size, LineCounts { added, removed }) = (plural(files, "file"), lines);
     let line = format!("{size}, +{added} -{removed}; undo: lbx undo --turn {last} --session {session}");
     Ok((files > 0).then_some(line))
 }

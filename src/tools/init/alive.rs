@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use serde_json::{Value, json};
 
 use super::clients::{CLIENTS, Client};
-use super::piece::Part;
+use super::piece::FilePiece;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs, programs};
 use crate::limits::{CLIENT_FILE_BYTES_MAX, SERVER_OUTPUT_BYTES_MAX, SERVER_START_TIME_MAX};
@@ -17,7 +17,7 @@ use crate::limits::{CLIENT_FILE_BYTES_MAX, SERVER_OUTPUT_BYTES_MAX, SERVER_START
 pub const FLAGS: [&str; 6] = ["--results", "--session", "--dialect", "--tools", "--confirm", "--forks"];
 
 /// A server that was started.
-pub struct Started {
+pub struct StartedServer {
     /// Number of tools that it lists.
     pub tools: usize,
     /// Reason not to use an `lbx` of PATH, and the path of this program instead.
@@ -25,7 +25,7 @@ pub struct Started {
 }
 
 /// A server in a client's file.
-pub struct Entry {
+pub struct ServerEntry {
     /// Name of the client.
     pub client: &'static str,
     /// The file.
@@ -35,19 +35,19 @@ pub struct Entry {
 }
 
 /// Returns the servers in the files of all clients in a workspace.
-pub fn entries(workspace: &Workspace) -> Vec<Entry> {
+pub fn entries(workspace: &Workspace) -> Vec<ServerEntry> {
     let parts = CLIENTS.iter().flat_map(|client| client.parts.iter().map(move |part| (client, part)));
-    let entry = |(client, part): (&'static Client, &'static Part)| {
+    let entry = |(client, part): (&'static Client, &'static FilePiece)| {
         let path = WorkspacePath::new(Path::new(part.file))?;
         let (file, stat) = workspace.open_regular(&path, part.file).ok()?;
         let bytes = fs::read_to_end(&file, fs::size_of(&stat), CLIENT_FILE_BYTES_MAX).ok()?;
         let words = part.piece.server_in(&String::from_utf8(bytes).ok()?)?;
-        Some(Entry { client: client.name, file: part.file, words })
+        Some(ServerEntry { client: client.name, file: part.file, words })
     };
     parts.filter(|(_, part)| part.piece.is_server()).filter_map(entry).collect()
 }
 
-impl Entry {
+impl ServerEntry {
     /// Returns the command as a line.
     pub fn command(&self) -> String {
         self.words.join(" ")
@@ -58,7 +58,7 @@ impl Entry {
     ///
     /// # Errors
     /// Returns the server's output if it lists no tools.
-    pub fn start(&self, folder: &Path) -> Option<Result<Started, String>> {
+    pub fn start(&self, folder: &Path) -> Option<Result<StartedServer, String>> {
         let (program, arguments) = self.words.split_first()?;
         let (command, rest) = arguments.split_first()?;
         let mut flags = rest.iter().filter(|word| word.starts_with('-'));
@@ -69,7 +69,7 @@ impl Entry {
             return Some(tools(folder, arguments));
         }
         let own = std::env::current_exe().ok().filter(|own| own == Path::new(program))?;
-        Some(started(&own, folder, arguments).map(|tools| Started { tools, other: None }))
+        Some(started(&own, folder, arguments).map(|tools| StartedServer { tools, other: None }))
     }
 }
 
@@ -78,7 +78,7 @@ impl Entry {
 ///
 /// # Errors
 /// Returns the server's output if it lists no tools.
-pub fn tools(folder: &Path, arguments: &[String]) -> Result<Started, String> {
+pub fn tools(folder: &Path, arguments: &[String]) -> Result<StartedServer, String> {
     let (program, other) = match programs::find("lbx", &[folder]) {
         Ok(program) => (program, None),
         Err(why) => {
@@ -87,7 +87,7 @@ pub fn tools(folder: &Path, arguments: &[String]) -> Result<Started, String> {
             (own, Some((why, shown)))
         }
     };
-    Ok(Started { tools: started(&program, folder, arguments)?, other })
+    Ok(StartedServer { tools: started(&program, folder, arguments)?, other })
 }
 
 /// Starts a program as a server, and counts its tools.

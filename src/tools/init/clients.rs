@@ -5,18 +5,18 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::hooks::{self, For, Guard, GuardForm};
-use super::piece::{AT_START, Hook, HookForm, OWN_SIGN, Part, Piece, loaded, plain, started_by};
-use super::toml_table::Line;
+use super::hooks::{self, Guard, GuardForm, Recipient};
+use super::piece::{AT_START, CompactHook, FilePiece, HookForm, OWN_SIGN, Piece, loaded, plain, started_by};
+use super::toml_table::MarkedLine;
 
 /// A client.
 pub struct Client {
     /// Value of `--client`.
     pub name: &'static str,
     /// Parts of its files in the workspace.
-    pub parts: &'static [Part],
+    pub parts: &'static [FilePiece],
     /// Parts that switch off its own file and shell tools, if a file in the workspace can.
-    pub exclusive: &'static [Part],
+    pub exclusive: &'static [FilePiece],
     /// Text for a file outside the workspace, from the arguments of `lbx` and the workspace: lbx shows it and never
     /// writes it.
     pub shown: Option<fn(&[String], &Path) -> String>,
@@ -27,9 +27,9 @@ pub struct Client {
     /// Its part of the plugin folder.
     pub plugin: Option<Plugin>,
     /// Part that guards its own tools, if it has hooks for them; `None` if a plugin that lbx wrote does.
-    pub guard: Option<Part>,
+    pub guard: Option<FilePiece>,
     /// Part that makes its worktrees forks; without it, its server serves forks as tools.
-    pub forks: Option<Part>,
+    pub forks: Option<FilePiece>,
 }
 
 /// Client without parts, the base of all others.
@@ -46,13 +46,17 @@ const CLIENT: Client = Client {
 };
 
 /// Returns a server in a JSON object.
-const fn server(file: &'static str, path: &'static [&'static str], entry: fn(&[String]) -> Value) -> Part {
-    Part { file, piece: Piece::Server { path, entry } }
+const fn server(
+    file: &'static str,
+    path: &'static [&'static str],
+    entry: fn(&[String]) -> Value,
+) -> FilePiece {
+    FilePiece { file, piece: Piece::Server { path, entry } }
 }
 
 /// Returns a hook, called after the context was compacted.
-const fn hook(file: &'static str, path: &'static [&'static str], form: HookForm) -> Part {
-    Part { file, piece: Piece::Hook(Hook { path, form }) }
+const fn hook(file: &'static str, path: &'static [&'static str], form: HookForm) -> FilePiece {
+    FilePiece { file, piece: Piece::Hook(CompactHook { path, form }) }
 }
 
 /// Returns the hooks that guard a client's own tools.
@@ -61,8 +65,8 @@ const fn guard(
     root: &'static [&'static str],
     form: GuardForm,
     by_conversation: bool,
-) -> Part {
-    Part { file, piece: Piece::Guard(Guard { root, form, by_conversation, worktrees: false }) }
+) -> FilePiece {
+    FilePiece { file, piece: Piece::Guard(Guard { root, form, by_conversation, worktrees: false }) }
 }
 
 /// All clients.
@@ -73,16 +77,16 @@ pub const CLIENTS: &[Client] = &[
             server(".mcp.json", &["mcpServers", "lbx"], loaded),
             hook(".claude/settings.json", &["hooks", "SessionStart"], AT_START),
             // Trust and permission belong to the person: this file is not shared.
-            Part {
+            FilePiece {
                 file: ".claude/settings.local.json",
                 piece: Piece::Items { path: &["enabledMcpjsonServers"], items: &["lbx"] },
             },
-            Part {
+            FilePiece {
                 file: ".claude/settings.local.json",
                 piece: Piece::Items { path: &["permissions", "allow"], items: &["mcp__lbx"] },
             },
         ],
-        exclusive: &[Part {
+        exclusive: &[FilePiece {
             file: ".claude/settings.json",
             piece: Piece::Items {
                 path: &["permissions", "deny"],
@@ -91,7 +95,7 @@ pub const CLIENTS: &[Client] = &[
         }],
         plugin: Some(CLAUDE_CODE),
         guard: Some(guard(".claude/settings.json", &["hooks"], GuardForm::Grouped, false)),
-        forks: Some(Part {
+        forks: Some(FilePiece {
             file: ".claude/settings.json",
             piece: Piece::Guard(Guard {
                 root: &["hooks"],
@@ -105,12 +109,12 @@ pub const CLIENTS: &[Client] = &[
     Client {
         name: "codex",
         parts: &[
-            Part { file: ".codex/config.toml", piece: Piece::Table { name: "mcp_servers.lbx" } },
+            FilePiece { file: ".codex/config.toml", piece: Piece::Table { name: "mcp_servers.lbx" } },
             hook(".codex/hooks.json", &["hooks", "SessionStart"], AT_START),
         ],
-        exclusive: &[Part {
+        exclusive: &[FilePiece {
             file: ".codex/config.toml",
-            piece: Piece::Line(Line { table: "features", key: "shell_tool", value: "false" }),
+            piece: Piece::Line(MarkedLine { table: "features", key: "shell_tool", value: "false" }),
         }],
         shown_exclusive: Some(
             "Codex has no setting that switches apply_patch off. Tell the model in AGENTS.md to use the tools of lbx.\n",
@@ -128,7 +132,7 @@ pub const CLIENTS: &[Client] = &[
             hook(".gemini/settings.json", &["hooks", "SessionStart"], HookForm::Nested),
             hook(".gemini/settings.json", &["hooks", "PreCompress"], HookForm::Nested),
         ],
-        exclusive: &[Part {
+        exclusive: &[FilePiece {
             file: ".gemini/settings.json",
             piece: Piece::Items {
                 path: &["tools", "exclude"],
@@ -156,9 +160,9 @@ pub const CLIENTS: &[Client] = &[
                     std::iter::once("lbx").chain(arguments.iter().map(String::as_str)).collect();
                 json!({ "type": "local", "command": command, "enabled": true })
             }),
-            Part { file: ".opencode/plugins/lbx.js", piece: Piece::Whole { text: hooks::opencode } },
+            FilePiece { file: ".opencode/plugins/lbx.js", piece: Piece::Whole { text: hooks::opencode } },
         ],
-        exclusive: &[Part {
+        exclusive: &[FilePiece {
             file: "opencode.json",
             piece: Piece::Settings {
                 path: &["permission"],
@@ -178,7 +182,7 @@ pub const CLIENTS: &[Client] = &[
         name: "cursor",
         parts: &[
             server(".cursor/mcp.json", &["mcpServers", "lbx"], plain),
-            Part { file: ".cursor/hooks.json", piece: Piece::Frame { name: "version", number: 1 } },
+            FilePiece { file: ".cursor/hooks.json", piece: Piece::Frame { name: "version", number: 1 } },
             hook(".cursor/hooks.json", &["hooks", "preCompact"], HookForm::Bare),
         ],
         shown_exclusive: Some(
@@ -198,7 +202,7 @@ pub const CLIENTS: &[Client] = &[
             hook(".github/hooks/lbx.json", &["hooks", "SessionStart"], HookForm::Flat),
             hook(".github/hooks/lbx.json", &["hooks", "PreCompact"], HookForm::Flat),
         ],
-        exclusive: &[Part {
+        exclusive: &[FilePiece {
             file: ".github/agents/lbx.agent.md",
             piece: Piece::Whole { text: |_| GITHUB_AGENT.to_owned() },
         }],
@@ -238,7 +242,7 @@ pub const CLIENTS: &[Client] = &[
             hook(".github/copilot/settings.json", &["hooks", "SessionStart"], HookForm::Flat),
             hook(".github/copilot/settings.json", &["hooks", "PreCompact"], HookForm::Flat),
         ],
-        exclusive: &[Part {
+        exclusive: &[FilePiece {
             file: ".github/agents/lbx.agent.md",
             piece: Piece::Whole { text: |_| GITHUB_AGENT.to_owned() },
         }],
@@ -263,7 +267,7 @@ pub const CLIENTS: &[Client] = &[
             hook(".qwen/settings.json", &["hooks", "SessionStart"], HookForm::Nested),
             hook(".qwen/settings.json", &["hooks", "PreCompact"], HookForm::Nested),
         ],
-        exclusive: &[Part {
+        exclusive: &[FilePiece {
             file: ".qwen/settings.json",
             piece: Piece::Items {
                 path: &["permissions", "deny"],
@@ -294,9 +298,9 @@ pub const CLIENTS: &[Client] = &[
                 // The model only sees direct tools, and by default a call ends after 60 silent seconds.
                 |arguments| json!({ "command": "lbx", "args": arguments, "exposure": "direct", "timeout": 300 }),
             ),
-            Part { file: ".pi/extensions/lbx.js", piece: Piece::Whole { text: hooks::pi } },
+            FilePiece { file: ".pi/extensions/lbx.js", piece: Piece::Whole { text: hooks::pi } },
         ],
-        exclusive: &[Part {
+        exclusive: &[FilePiece {
             file: ".pi/settings.json",
             piece: Piece::Items {
                 path: &["defaultTools"],
@@ -319,7 +323,7 @@ pub const CLIENTS: &[Client] = &[
     Client {
         name: "kiro",
         parts: &[server(".kiro/settings/mcp.json", &["mcpServers", "lbx"], plain)],
-        exclusive: &[Part {
+        exclusive: &[FilePiece {
             file: ".kiro/agents/lbx.md",
             piece: Piece::Whole { text: |_| KIRO_AGENT.to_owned() },
         }],
@@ -390,7 +394,7 @@ pub fn find(name: &str) -> Option<&'static Client> {
 /// A client's part of the folder.
 pub struct Plugin {
     /// Its files, relative to the folder.
-    pub parts: &'static [Part],
+    pub parts: &'static [FilePiece],
     /// Text that says how to install it; `DIR` means the folder.
     pub install: &'static str,
 }
@@ -399,10 +403,10 @@ pub struct Plugin {
 /// `hooks/hooks.json`, and each needs a different one.
 pub const CLAUDE_CODE: Plugin = Plugin {
     parts: &[
-        whole(".claude-plugin/plugin.json", |whom| {
+        whole_file(".claude-plugin/plugin.json", |whom| {
             text(&manifest(whom, loaded(whom.arguments), json!({ "SessionStart": [start_hook(whom)] })))
         }),
-        whole(".claude-plugin/marketplace.json", |_| {
+        whole_file(".claude-plugin/marketplace.json", |_| {
             let plugin = json!({ "name": NAME, "source": "./", "description": description() });
             let owner = json!({ "name": NAME });
             text(&json!({ "name": NAME, "owner": owner, "description": description(), "plugins": [plugin] }))
@@ -415,7 +419,7 @@ pub const CLAUDE_CODE: Plugin = Plugin {
 /// Part for Codex.
 pub const CODEX: Plugin = Plugin {
     parts: &[
-        whole(".codex-plugin/plugin.json", |whom| {
+        whole_file(".codex-plugin/plugin.json", |whom| {
             let hooks = json!({ "hooks": { "SessionStart": [start_hook(whom)] } });
             let mut manifest = manifest(whom, plain(whom.arguments), hooks);
             if let Some(fields) = manifest.as_object_mut() {
@@ -423,7 +427,7 @@ pub const CODEX: Plugin = Plugin {
             }
             text(&manifest)
         }),
-        whole(".agents/plugins/marketplace.json", |_| {
+        whole_file(".agents/plugins/marketplace.json", |_| {
             let policy = json!({ "installation": "AVAILABLE", "authentication": "ON_INSTALL" });
             let source = json!({ "source": "local", "path": "./" });
             let plugin = json!({ "name": NAME, "source": source, "policy": policy, "category": "Coding" });
@@ -439,7 +443,7 @@ pub const CODEX: Plugin = Plugin {
 const NAME: &str = "lbx";
 
 /// Skill that teaches the tools with the text of `lbx help agents`.
-const SKILL: Part = whole("skills/lbx/SKILL.md", |_| format!("{SKILL_HEAD}{AGENTS}"));
+const SKILL: FilePiece = whole_file("skills/lbx/SKILL.md", |_| format!("{SKILL_HEAD}{AGENTS}"));
 
 /// Text of `lbx help agents`.
 const AGENTS: &str = include_str!("../../cli/agents.md");
@@ -460,8 +464,8 @@ shell where the server is not running. A file that only the client's own tools h
 ";
 
 /// Returns a part that is a whole file.
-const fn whole(file: &'static str, text: fn(For<'_>) -> String) -> Part {
-    Part { file, piece: Piece::Whole { text } }
+const fn whole_file(file: &'static str, text: fn(Recipient<'_>) -> String) -> FilePiece {
+    FilePiece { file, piece: Piece::Whole { text } }
 }
 
 /// Returns the description of the plugin, with its author.
@@ -470,12 +474,12 @@ fn description() -> String {
 }
 
 /// Returns the hook at the beginning of a context.
-fn start_hook(whom: For<'_>) -> Value {
-    Hook { path: &[], form: AT_START }.item(whom.client)
+fn start_hook(whom: Recipient<'_>) -> Value {
+    CompactHook { path: &[], form: AT_START }.item(whom.client)
 }
 
 /// Returns a manifest with the fields that both clients read.
-fn manifest(whom: For<'_>, server: Value, hooks: Value) -> Value {
+fn manifest(whom: Recipient<'_>, server: Value, hooks: Value) -> Value {
     let mut manifest = json!({
         "name": NAME,
         "version": env!("CARGO_PKG_VERSION"),

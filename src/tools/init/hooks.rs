@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::text::jsonc::{self, Fault};
+use crate::text::jsonc::{self, JsonFault};
 use crate::tools::hook::client::{CLIENTS, HookClient, Moment, ToolKind};
 
 /// Beginning of the command of each hook, as JSON, by which they are found again.
@@ -46,7 +46,7 @@ pub enum GuardForm {
 
 impl Guard {
     /// Returns the events of a client that it sets up, each with its meaning.
-    fn events(&self, whom: For<'_>) -> &'static [(&'static str, Moment)] {
+    fn events(&self, whom: Recipient<'_>) -> &'static [(&'static str, Moment)] {
         let events = |client: &HookClient| if self.worktrees { client.worktrees } else { client.events };
         HookClient::find(whom.client).map_or(&[], events)
     }
@@ -60,7 +60,7 @@ impl Guard {
     ///
     /// # Errors
     /// Returns the reason why they cannot be added.
-    pub fn put(&self, text: &str, whom: For<'_>) -> Result<String, Fault> {
+    pub fn put(&self, text: &str, whom: Recipient<'_>) -> Result<String, JsonFault> {
         self.events(whom).iter().try_fold(text.to_owned(), |text, (event, moment)| {
             let path = self.path(event);
             // A client may know an event by two names.
@@ -79,14 +79,14 @@ impl Guard {
     ///
     /// # Errors
     /// Returns the reason why they cannot be removed.
-    pub fn take_out(&self, text: &str, whom: For<'_>) -> Result<String, Fault> {
+    pub fn remove_hooks(&self, text: &str, whom: Recipient<'_>) -> Result<String, JsonFault> {
         self.events(whom).iter().try_fold(text.to_owned(), |text, (event, _)| {
             jsonc::remove_items(&text, &self.path(event), GUARD_SIGN)
         })
     }
 
     /// Returns the entry of an event.
-    fn item(&self, whom: For<'_>, event: &str, moment: Moment) -> Value {
+    fn item(&self, whom: Recipient<'_>, event: &str, moment: Moment) -> Value {
         let command = self.command(whom, event);
         let matcher = matcher(whom, moment);
         let seconds = if self.worktrees { COPY_SECONDS } else { SECONDS };
@@ -108,7 +108,7 @@ impl Guard {
     }
 
     /// Returns the command of the hook of an event.
-    fn command(&self, whom: For<'_>, event: &str) -> String {
+    fn command(&self, whom: Recipient<'_>, event: &str) -> String {
         let is_named = matches!(self.form, GuardForm::Shell | GuardForm::GroupedTools);
         let event = if is_named { format!(" {event}") } else { String::new() };
         let session = format!(" --session {}@parent", whom.client);
@@ -128,7 +128,7 @@ pub fn is_guarded(text: &str) -> bool {
 }
 
 /// Returns the pattern of the tools whose events lbx serves; `None` for an event without a tool.
-fn matcher(whom: For<'_>, moment: Moment) -> Option<String> {
+fn matcher(whom: Recipient<'_>, moment: Moment) -> Option<String> {
     let is_wanted = |kind: ToolKind| match moment {
         Moment::Before | Moment::Failed => kind != ToolKind::Read,
         Moment::After => true,
@@ -149,14 +149,14 @@ fn with_matcher(mut entry: Value, matcher: Option<String>) -> Value {
 
 /// Returns the plugin for `OpenCode`. Release 2 calls `setup`; release 1 calls `server`, and from 1.17.10 on also
 /// `setup`, with a context that has no events.
-pub fn opencode(whom: For<'_>) -> String {
+pub fn opencode(whom: Recipient<'_>) -> String {
     let (head, body) = if whom.guard { (CALL, OPENCODE_GUARD) } else { (COMPACT, OPENCODE) };
     let removal = "// Written by lbx init; `lbx init --client opencode --remove` removes it.\n";
     format!("{removal}{head}{body}").replace("WORDS", "\"opencode\"").replace("NAME", "opencode")
 }
 
 /// Returns the extension for pi.
-pub fn pi(whom: For<'_>) -> String {
+pub fn pi(whom: Recipient<'_>) -> String {
     let removal = "// Written by lbx init; `lbx init --client pi --remove` removes it.\n";
     let text = if whom.guard { format!("{removal}{CALL}{PI_GUARD}") } else { format!("{removal}{PI}") };
     // One process has one conversation, whose session a server of lbx shares.
@@ -328,7 +328,7 @@ pub const HOOK_SIGN: &str = "\"lbx session compact";
 
 /// Client and arguments that a piece is made for.
 #[derive(Clone, Copy)]
-pub struct For<'a> {
+pub struct Recipient<'a> {
     /// Client's name, with which its sessions begin.
     pub client: &'static str,
     /// Program that the client starts: `lbx`, or its path.

@@ -12,22 +12,22 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::alive::{Entry, Started, entries};
+pub use self::alive::{ServerEntry, StartedServer, entries};
 pub use self::clients::CLIENTS;
 use self::clients::{Client, Plugin};
-use self::hooks::For;
+use self::hooks::Recipient;
 pub use self::hooks::is_guarded;
-use self::piece::{Earlier, Original, Part, Piece};
+use self::piece::{EarlierChanges, FilePiece, InitialFile, Piece};
 use super::common::{ChangeOptions, reject_if, subject};
 use super::{Effect, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::change::{CallerKnowledge, Change, Current};
+use crate::engine::change::{CallerKnowledge, Change, LockedFile};
 use crate::engine::workspace;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::programs;
 use crate::error::{Error, ErrorKind};
 use crate::limits::SETUP_DIFF_BYTES_MAX;
-use crate::text::jsonc::{self, Fault};
+use crate::text::jsonc::{self, JsonFault};
 use crate::text::{diff, escaped};
 
 /// Program that a client starts, if it is on PATH.
@@ -97,7 +97,7 @@ fn text_form() -> String {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
     /// Files that changed, or would
-    pub files: Vec<Changed>,
+    pub files: Vec<InitFile>,
     /// Result of starting the server as the client will
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
@@ -111,7 +111,7 @@ pub struct Response {
 
 /// A file that changed.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Changed {
+pub struct InitFile {
     /// The file
     pub path: String,
     /// Its diff
@@ -161,8 +161,8 @@ impl Tool for Init {
         };
         let program = server.as_ref().map_or(PROGRAM, |server| &server.program);
         let (files, left) = change(engine, &setups, program, &folder, &request)?;
-        let shown = setups.iter().flat_map(|setup| setup.left_to_the_user(engine, &request));
-        let text: String = shown.chain(left).chain(without_program(engine, &request)).collect();
+        let shown = setups.iter().flat_map(|setup| setup.manual_steps(engine, &request));
+        let text: String = shown.chain(left).chain(missing_program_warning(engine, &request)).collect();
         let (text, server) = (Some(text).filter(|text| !text.is_empty()), server.map(|server| server.said));
         Ok(Response { files, text, server, clients: Vec::new() })
     }
@@ -204,14 +204,14 @@ fn arguments(client: &Client, request: &Request) -> Result<Vec<String>, Error> {
 }
 
 /// Returns a warning if the client will not find the program of its hooks; starting the server shows that as well.
-fn without_program(engine: &Engine, request: &Request) -> Option<String> {
+fn missing_program_warning(engine: &Engine, request: &Request) -> Option<String> {
     let why = programs::find(PROGRAM, &[engine.workspace.root()]).err();
     let why = why.filter(|_| request.no_server && !request.remove)?;
     Some(format!("{why}: put lbx on PATH, or the client cannot run its hooks.\n"))
 }
 
 /// Result of starting the server as the client will.
-struct SeenAlive {
+struct ServerCheck {
     /// Program that the client is to start.
     program: String,
     /// Sentence for the user.
@@ -222,20 +222,20 @@ struct SeenAlive {
 ///
 /// # Errors
 /// Fails with `invalid_request` if the server rejects the arguments.
-fn seen_alive(engine: &Engine, arguments: &[String], request: &Request) -> Result<SeenAlive, Error> {
+fn seen_alive(engine: &Engine, arguments: &[String], request: &Request) -> Result<ServerCheck, Error> {
     let command = arguments.join(" ");
-    let Started { tools, other } = alive::tools(engine.workspace.root(), arguments).map_err(|why| {
+    let StartedServer { tools, other } = alive::tools(engine.workspace.root(), arguments).map_err(|why| {
         Error::invalid(format!("the server `lbx {command}` does not start: {}", escaped::lines(&why)))
     })?;
     let started = format!("`lbx {command}` starts and lists {tools} tools");
     Ok(match other {
-        None => SeenAlive { program: PROGRAM.to_owned(), said: started },
+        None => ServerCheck { program: PROGRAM.to_owned(), said: started },
         // With neither its own tools nor a server, the model could do nothing.
         Some((why, program)) if request.exclusive => {
             let said = format!("{started}; the entry names {program}, since {why}");
-            SeenAlive { program, said }
+            ServerCheck { program, said }
         }
-        Some((why, _)) => SeenAlive {
+        Some((why, _)) => ServerCheck {
             program: PROGRAM.to_owned(),
             said: format!("{why}: put lbx on PATH, or the client cannot start its server"),
         },
@@ -249,7 +249,7 @@ struct Setup {
     /// Arguments of `lbx`.
     arguments: Vec<String>,
     /// Parts of its files.
-    parts: Vec<&'static Part>,
+    parts: Vec<&'static FilePiece>,
     /// Text that says how to install its plugin.
     install: Option<&'static str>,
     /// True if its own tools are guarded.
@@ -259,7 +259,7 @@ struct Setup {
 /// Returns the files with the hooks that guard a client's own tools, each with the client.
 pub fn guard_files() -> Vec<(&'static str, &'static str)> {
     let of_client = |client: &'static Client| {
-        let is_plugin = |part: &&Part| matches!(part.piece, Piece::Whole { .. });
+        let is_plugin = |part: &&FilePiece| matches!(part.piece, Piece::Whole { .. });
         let plugin = client.parts.iter().find(is_plugin);
         client.guard.as_ref().or(plugin).map(|part| (client.name, part.file))
     };
@@ -316,12 +316,12 @@ fn plugin_setups(request: &Request) -> Result<Vec<Setup>, Error> {
 
 impl Setup {
     /// Returns the client and the arguments for its parts.
-    fn whom<'a>(&'a self, program: &'a str) -> For<'a> {
-        For { client: self.client.name, program, arguments: &self.arguments, guard: self.guard }
+    fn piece_target<'a>(&'a self, program: &'a str) -> Recipient<'a> {
+        Recipient { client: self.client.name, program, arguments: &self.arguments, guard: self.guard }
     }
 
     /// Returns the steps that no file covers: an entry in the user's own file, or another action.
-    fn left_to_the_user(&self, engine: &Engine, request: &Request) -> Vec<String> {
+    fn manual_steps(&self, engine: &Engine, request: &Request) -> Vec<String> {
         let root = engine.workspace.root();
         if let (Some(install), Some(folder)) = (self.install, &request.plugin) {
             let folder = root.join(folder).display().to_string();
@@ -356,10 +356,10 @@ fn change(
     program: &str,
     folder: &Path,
     request: &Request,
-) -> Result<(Vec<Changed>, Vec<String>), Error> {
-    let mut parts: Vec<(&Part, For<'_>)> = Vec::new();
+) -> Result<(Vec<InitFile>, Vec<String>), Error> {
+    let mut parts: Vec<(&FilePiece, Recipient<'_>)> = Vec::new();
     for setup in setups {
-        parts.extend(setup.parts.iter().map(|part| (*part, setup.whom(program))));
+        parts.extend(setup.parts.iter().map(|part| (*part, setup.piece_target(program))));
     }
     if parts.is_empty() {
         return Ok(Default::default());
@@ -376,18 +376,18 @@ fn change(
     let (mut touched, mut gone) = (Vec::new(), Vec::new());
     for path in &paths {
         let parts = parts.iter().copied().filter(|(part, _)| folder.join(part.file) == *path).collect();
-        let file = ClientFile { parts, current: change.look_at(path)? };
+        let file = ClientFile { parts, current: change.open_current(path)? };
         let after = if request.remove { file.without(&change, &mut left)? } else { file.with()? };
         let Some(after) = after else { continue };
         let at = file.current.place().path().clone();
-        gone.extend(matches!(after, Original::Missing).then(|| at.clone()));
+        gone.extend(matches!(after, InitialFile::Missing).then(|| at.clone()));
         touched.push(at);
         changed.push(file.put(&mut change, after));
     }
     if !gone.is_empty() {
         // Of a client's own folders, that of the plugin itself goes too.
         let top = match &request.plugin {
-            Some(_) => change.look_at_entry(folder)?.path().clone(),
+            Some(_) => change.resolve_entry_to_move(folder)?.path().clone(),
             None => WorkspacePath::root(),
         };
         change.add_vacated(folders_of(&gone, &top))?;
@@ -399,19 +399,19 @@ fn change(
 /// A client's file and the parts for it.
 struct ClientFile<'p> {
     /// Parts that belong into it.
-    parts: Vec<(&'p Part, For<'p>)>,
+    parts: Vec<(&'p FilePiece, Recipient<'p>)>,
     /// Current file.
-    current: Current,
+    current: LockedFile,
 }
 
 impl ClientFile<'_> {
     /// Returns its name in messages.
-    fn shown(&self) -> &str {
-        self.current.place().shown()
+    fn display_name(&self) -> &str {
+        self.current.place().display()
     }
 
     /// Returns its parts, in order.
-    fn pieces(&self) -> impl DoubleEndedIterator<Item = &Part> {
+    fn pieces(&self) -> impl DoubleEndedIterator<Item = &FilePiece> {
         self.parts.iter().map(|(part, _)| *part)
     }
 
@@ -422,33 +422,34 @@ impl ClientFile<'_> {
 
     /// Returns the error if it is not changed.
     fn refused(&self, why: &str) -> Error {
-        Error::new(ErrorKind::InvalidRequest, format!("{}: {why}", self.shown()))
-            .at(self.shown().to_owned())
+        Error::new(ErrorKind::InvalidRequest, format!("{}: {why}", self.display_name()))
+            .at(self.display_name().to_owned())
             .suggest("Correct the file by hand, or add the entry yourself; nothing was changed.")
     }
 
     /// Returns the file with its parts; `None` if nothing changes.
-    fn with(&self) -> Result<Option<Original>, Error> {
+    fn with(&self) -> Result<Option<InitialFile>, Error> {
         let before = self.text()?;
-        let put = |text: String, (part, whom): &(&Part, For<'_>)| part.piece.put(&text, *whom);
+        let put = |text: String, (part, whom): &(&FilePiece, Recipient<'_>)| part.piece.put(&text, *whom);
         let after = self.parts.iter().try_fold(before.to_owned(), put);
-        let after = after.map_err(|Fault(why)| self.refused(&why))?;
-        Ok((after != before).then(|| Original::Bytes(after.into_bytes())))
+        let after = after.map_err(|JsonFault(why)| self.refused(&why))?;
+        Ok((after != before).then(|| InitialFile::Bytes(after.into_bytes())))
     }
 
     /// Returns the file without its parts; `None` if nothing changes. Pieces that may not be lbx's are left, and added
     /// to `left`.
-    fn without(&self, change: &Change<'_>, left: &mut Vec<String>) -> Result<Option<Original>, Error> {
+    fn without(&self, change: &Change<'_>, left: &mut Vec<String>) -> Result<Option<InitialFile>, Error> {
         let before = self.text()?;
-        let take_out = |text: &str, earlier: &Earlier| {
+        let take_out = |text: &str, earlier: &EarlierChanges| {
             // The last one first.
-            let take_out =
-                |text: String, (part, whom): &(&Part, For<'_>)| part.piece.take_out(&text, *whom, earlier);
+            let take_out = |text: String, (part, whom): &(&FilePiece, Recipient<'_>)| {
+                part.piece.remove(&text, *whom, earlier)
+            };
             self.parts.iter().rev().try_fold(text.to_owned(), take_out)
         };
         // Pieces without lbx's mark stay if no earlier call is known.
-        let unknown = Earlier::default();
-        take_out(before, &unknown).map_err(|Fault(why)| self.refused(&why))?;
+        let unknown = EarlierChanges::default();
+        take_out(before, &unknown).map_err(|JsonFault(why)| self.refused(&why))?;
         let is_set_up = |text: &str| {
             let mut marked = self.parts.iter().filter(|(part, _)| part.piece.is_marked()).peekable();
             if marked.peek().is_none() {
@@ -456,42 +457,46 @@ impl ClientFile<'_> {
                 return self.pieces().all(|part| part.piece.unmarked_in(text).is_some());
             }
             marked.any(|(part, whom)| {
-                part.piece.take_out(text, *whom, &unknown).is_ok_and(|without| without != text)
+                part.piece.remove(text, *whom, &unknown).is_ok_and(|without| without != text)
             })
         };
         if !is_set_up(before) {
             return Ok(None);
         }
-        let earlier = Earlier::of(change, &self.current, is_set_up)?;
+        let earlier = EarlierChanges::of(change, &self.current, is_set_up)?;
         if let Some(original) = earlier.original {
             return Ok(Some(original));
         }
-        let after = take_out(before, &earlier).map_err(|Fault(why)| self.refused(&why))?;
+        let after = take_out(before, &earlier).map_err(|JsonFault(why)| self.refused(&why))?;
         if earlier.puts.is_empty() {
             let stands = self.pieces().filter_map(|part| part.piece.unmarked_in(&after));
             left.extend(stands.map(|what| {
-                format!("{}: {what} was left: nobody knows whether lbx put it there.\n", self.shown())
+                format!("{}: {what} was left: nobody knows whether lbx put it there.\n", self.display_name())
             }));
         }
-        let is_server_left = |part: &Part| part.piece.is_server() && part.piece.server_in(&after).is_some();
+        let is_server_left =
+            |part: &FilePiece| part.piece.is_server() && part.piece.server_in(&after).is_some();
         if self.pieces().any(is_server_left) {
-            left.push(format!("{}: the server `lbx` was there before init, so it was left.\n", self.shown()));
+            left.push(format!(
+                "{}: the server `lbx` was there before init, so it was left.\n",
+                self.display_name()
+            ));
         }
         if after == before {
             return Ok(None);
         }
-        if jsonc::is_empty(&after) && !earlier.was_there() {
-            return Ok(Some(Original::Missing));
+        if jsonc::is_empty(&after) && !earlier.existed_before() {
+            return Ok(Some(InitialFile::Missing));
         }
-        Ok(Some(Original::Bytes(after.into_bytes())))
+        Ok(Some(InitialFile::Bytes(after.into_bytes())))
     }
 
     /// Plans the change.
-    fn put(self, change: &mut Change<'_>, after: Original) -> Changed {
-        let path = self.shown().to_owned();
+    fn put(self, change: &mut Change<'_>, after: InitialFile) -> InitFile {
+        let path = self.display_name().to_owned();
         let (is_gone, after) = match after {
-            Original::Missing => (true, Vec::new()),
-            Original::Bytes(bytes) => (false, bytes),
+            InitialFile::Missing => (true, Vec::new()),
+            InitialFile::Bytes(bytes) => (false, bytes),
         };
         let diff = diff::unified(&path, &path, self.current.bytes(), &after, SETUP_DIFF_BYTES_MAX);
         let seen = self.current.without_proof();
@@ -500,6 +505,6 @@ impl ClientFile<'_> {
         } else {
             change.put(seen, after, None, CallerKnowledge::ChangedLines);
         }
-        Changed { path, diff }
+        InitFile { path, diff }
     }
 }

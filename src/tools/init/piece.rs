@@ -5,24 +5,24 @@
 
 use serde_json::{Value, json};
 
-use super::hooks::{For, Guard, HOOK_SIGN, PLUGIN_SIGN, is_guarded};
-use super::toml_table::{self, Line};
-use crate::engine::change::{Change, Current};
+use super::hooks::{Guard, HOOK_SIGN, PLUGIN_SIGN, Recipient, is_guarded};
+use super::toml_table::{self, MarkedLine};
+use crate::engine::change::{Change, LockedFile};
 use crate::engine::journal::{self, FileEntry, Version};
 use crate::error::Error;
 use crate::sha256::Sha256;
-use crate::text::jsonc::{self, Fault};
+use crate::text::jsonc::{self, JsonFault};
 use crate::tools::Tool as _;
 
 /// A piece with its file.
-pub struct Part {
+pub struct FilePiece {
     /// File in the workspace.
     pub file: &'static str,
     /// Piece that belongs into it.
     pub piece: Piece,
 }
 
-impl Part {
+impl FilePiece {
     /// Returns true if it only serves a server: its entry, its trust and its permission.
     pub const fn is_for_server(&self) -> bool {
         self.piece.is_server() || matches!(self.piece, Piece::Items { .. })
@@ -44,9 +44,9 @@ pub enum Piece {
         name: &'static str,
     },
     /// A line of a TOML table.
-    Line(Line),
+    Line(MarkedLine),
     /// A hook.
-    Hook(Hook),
+    Hook(CompactHook),
     /// The hooks that guard the client's own tools, or those about worktrees.
     Guard(Guard),
     /// A number that the file must have together with the other pieces.
@@ -73,12 +73,12 @@ pub enum Piece {
     /// A whole file, which belongs to lbx.
     Whole {
         /// Function that makes the text, which says that lbx wrote it.
-        text: fn(For<'_>) -> String,
+        text: fn(Recipient<'_>) -> String,
     },
 }
 
 /// A hook, called after the context was compacted.
-pub struct Hook {
+pub struct CompactHook {
     /// Names that lead to the list of hooks.
     pub path: &'static [&'static str],
     /// Form in the client's file.
@@ -134,7 +134,7 @@ pub fn started_by(program: &str, mut entry: Value) -> Value {
     entry
 }
 
-impl Hook {
+impl CompactHook {
     /// Returns the hook: it marks everything read as unread, and tells the new context, if the client can, what the
     /// session did.
     pub fn item(&self, client: &str) -> Value {
@@ -193,7 +193,7 @@ impl Piece {
 
     /// Returns the text of the file before `init` changed a server in it that was already there, with lbx's name and
     /// arguments.
-    fn before<'e>(&self, earlier: &'e Earlier) -> Option<&'e str> {
+    fn before<'e>(&self, earlier: &'e EarlierChanges) -> Option<&'e str> {
         let mut server = None;
         let mut text = None;
         for put in &earlier.puts {
@@ -222,11 +222,11 @@ impl Piece {
     ///
     /// # Errors
     /// Returns the reason why it cannot be added.
-    pub fn put(&self, text: &str, whom: For<'_>) -> Result<String, Fault> {
+    pub fn put(&self, text: &str, whom: Recipient<'_>) -> Result<String, JsonFault> {
         match self {
-            Self::Server { .. } | Self::Table { .. } if self.is_of_another(text) => {
-                Err(Fault("it has another server with the name `lbx`: give that one another name".to_owned()))
-            }
+            Self::Server { .. } | Self::Table { .. } if self.is_of_another(text) => Err(JsonFault(
+                "it has another server with the name `lbx`: give that one another name".to_owned(),
+            )),
             Self::Server { path, entry } => {
                 let entry = started_by(whom.program, entry(whom.arguments));
                 if self.server_in(text).is_none() {
@@ -264,7 +264,7 @@ impl Piece {
                     match jsonc::get(&text, &path)? {
                         None => jsonc::set(&text, &path, &Value::from(*value)),
                         Some(known) if known == *value => Ok(text),
-                        Some(_) => Err(Fault(format!(
+                        Some(_) => Err(JsonFault(format!(
                             "`{}` is set to something else than {value:?} already",
                             path.join(".")
                         ))),
@@ -272,9 +272,9 @@ impl Piece {
                 })
             }
             Self::Whole { text: own } if text.is_empty() || text.contains(OWN_SIGN) => {
-                Ok(own(For { guard: whom.guard || text.contains(PLUGIN_SIGN), ..whom }))
+                Ok(own(Recipient { guard: whom.guard || text.contains(PLUGIN_SIGN), ..whom }))
             }
-            Self::Whole { .. } => Err(Fault("the file exists and is not one that lbx wrote".to_owned())),
+            Self::Whole { .. } => Err(JsonFault("the file exists and is not one that lbx wrote".to_owned())),
         }
     }
 
@@ -282,7 +282,12 @@ impl Piece {
     ///
     /// # Errors
     /// Returns the reason why it cannot be removed.
-    pub fn take_out(&self, text: &str, whom: For<'_>, earlier: &Earlier) -> Result<String, Fault> {
+    pub fn remove(
+        &self,
+        text: &str,
+        whom: Recipient<'_>,
+        earlier: &EarlierChanges,
+    ) -> Result<String, JsonFault> {
         match self {
             Self::Server { .. } | Self::Table { .. } if self.is_of_another(text) => Ok(text.to_owned()),
             Self::Server { path, entry } => {
@@ -302,7 +307,7 @@ impl Piece {
             },
             Self::Line(line) => line.remove(text, OWN_SIGN),
             Self::Hook(hook) => jsonc::remove_items(text, hook.path, HOOK_SIGN),
-            Self::Guard(guard) => guard.take_out(text, whom),
+            Self::Guard(guard) => guard.remove_hooks(text, whom),
             Self::Frame { name, number } => {
                 let is_ours = jsonc::get(text, &[name])? == Some((*number).into());
                 let without = jsonc::remove(text, &[name])?;
@@ -361,7 +366,7 @@ fn quoted(item: &str) -> String {
 }
 
 /// Text of a file before and after one call of `init`; empty if there was no file.
-pub struct Put {
+pub struct InitChange {
     /// Text before.
     pub before: String,
     /// Text after.
@@ -369,7 +374,7 @@ pub struct Put {
 }
 
 /// State of a file before `init` was called.
-pub enum Original {
+pub enum InitialFile {
     /// The file did not exist.
     Missing,
     /// Bytes of the file.
@@ -378,21 +383,21 @@ pub enum Original {
 
 /// Changes of earlier calls to one file.
 #[derive(Default)]
-pub struct Earlier {
+pub struct EarlierChanges {
     /// State before them, if nobody else has changed the file since.
-    pub original: Option<Original>,
+    pub original: Option<InitialFile>,
     /// Calls; empty if the history has none.
-    pub puts: Vec<Put>,
+    pub puts: Vec<InitChange>,
 }
 
-impl Earlier {
+impl EarlierChanges {
     /// Reads the history of a file that is set up now; `is_set_up` tests a text.
     ///
     /// # Errors
     /// Returns the OS error.
     pub fn of(
         change: &Change<'_>,
-        current: &Current,
+        current: &LockedFile,
         is_set_up: impl Fn(&str) -> bool,
     ) -> Result<Self, Error> {
         let entries = entries(change, current)?;
@@ -408,7 +413,7 @@ impl Earlier {
             if let (Some(before), Some(after)) = (text(entry.before.as_ref()), text(entry.after.as_ref()))
                 && is_set_up(&after)
             {
-                earlier.puts.push(Put { before, after });
+                earlier.puts.push(InitChange { before, after });
             }
         }
         // Goes back from the current bytes to the first ones that are not set up.
@@ -416,12 +421,12 @@ impl Earlier {
         let mut visited = vec![sha256];
         while let Some(call) = call_that_left(&entries, sha256, &visited) {
             let Some(version) = &call.before else {
-                earlier.original = Some(Original::Missing);
+                earlier.original = Some(InitialFile::Missing);
                 break;
             };
             let Some(text) = text(Some(version)) else { break };
             if !is_set_up(&text) {
-                earlier.original = Some(Original::Bytes(text.into_bytes()));
+                earlier.original = Some(InitialFile::Bytes(text.into_bytes()));
                 break;
             }
             sha256 = version.sha256;
@@ -436,19 +441,19 @@ impl Earlier {
     }
 
     /// Returns true if the file existed before `init` first changed it, as far as known.
-    pub fn was_there(&self) -> bool {
+    pub fn existed_before(&self) -> bool {
         self.puts.first().is_some_and(|put| !put.before.is_empty())
     }
 }
 
 /// Returns the changes of `init` to a file, oldest first.
-fn entries(change: &Change<'_>, current: &Current) -> Result<Vec<FileEntry>, Error> {
+fn entries(change: &Change<'_>, current: &LockedFile) -> Result<Vec<FileEntry>, Error> {
     let Some(state) = change.state() else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     for session in journal::sessions(state)? {
         for seq in journal::history(state, &session)? {
             change.engine_ref().control.check()?;
-            let entry = journal::done_entry(state, &session, seq)?;
+            let entry = journal::history_entry(state, &session, seq)?;
             let Some(entry) = entry.filter(|entry| entry.tool == super::Init::NAME) else { continue };
             let files = entry.files.into_iter().filter(|file| file.path == *current.place().path());
             found.extend(files.map(|file| (entry.time, file)));

@@ -6,13 +6,13 @@ use serde_json::Value;
 use toml::de::{DeTable, DeValue};
 
 use crate::text::checked::{slice_or_empty, str_or_empty};
-use crate::text::jsonc::Fault;
+use crate::text::jsonc::JsonFault;
 
 /// Returns the text with these keys in the table; a table that exists keeps its other keys.
 ///
 /// # Errors
 /// Fails if the text is not TOML, or names the table in another way.
-pub fn set(text: &str, table: &str, values: &[(&str, Value)]) -> Result<String, Fault> {
+pub fn set(text: &str, table: &str, values: &[(&str, Value)]) -> Result<String, JsonFault> {
     must_parse(text)?;
     // The last one first: a new line follows the header.
     let with = values.iter().rev().fold(text.to_owned(), |text, (key, value)| {
@@ -30,7 +30,7 @@ pub fn set(text: &str, table: &str, values: &[(&str, Value)]) -> Result<String, 
 ///
 /// # Errors
 /// Fails if the text is not TOML.
-pub fn restore(text: &str, table: &str, keys: &[&str], earlier: &str) -> Result<String, Fault> {
+pub fn restore(text: &str, table: &str, keys: &[&str], earlier: &str) -> Result<String, JsonFault> {
     must_parse(text)?;
     let restored = keys.iter().fold(text.to_owned(), |text, key| {
         let Some(now) = span_of(&text, table, key) else { return text };
@@ -101,7 +101,7 @@ fn string(value: &DeValue<'_>) -> Option<String> {
 }
 
 /// A key of a table, on a line with the mark of its writer.
-pub struct Line {
+pub struct MarkedLine {
     /// Name of the table.
     pub table: &'static str,
     /// Name of the key.
@@ -110,17 +110,17 @@ pub struct Line {
     pub value: &'static str,
 }
 
-impl Line {
+impl MarkedLine {
     /// Returns the text with the line, in its table; a key that has the value already stays as it is.
     ///
     /// # Errors
     /// Fails if the text is not TOML, or sets the key or the table in another way.
-    pub fn set(&self, text: &str, sign: &str) -> Result<String, Fault> {
+    pub fn set(&self, text: &str, sign: &str) -> Result<String, JsonFault> {
         let Self { table, key, value } = self;
         must_parse(text)?;
         match self.found(text) {
             Some(found) if found == *value => return Ok(text.to_owned()),
-            Some(found) => return Err(Fault(format!("`{table}.{key}` is {found} already"))),
+            Some(found) => return Err(JsonFault(format!("`{table}.{key}` is {found} already"))),
             None => {}
         }
         let with = with_line(text, table, &format!("{key} = {value} # {sign}"));
@@ -132,7 +132,7 @@ impl Line {
     ///
     /// # Errors
     /// Fails if the text is not TOML.
-    pub fn remove(&self, text: &str, sign: &str) -> Result<String, Fault> {
+    pub fn remove(&self, text: &str, sign: &str) -> Result<String, JsonFault> {
         must_parse(text)?;
         let is_ours = |line: &str| line.starts_with(self.key) && line.trim_end().ends_with(sign);
         let line = lines_of(text).into_iter().find(|line| is_ours(str_or_empty(text, line.clone())));
@@ -160,7 +160,7 @@ fn is_header(line: &str, table: &str) -> bool {
 }
 
 /// Fails if the text `with` a table has it, or a table above it, in two forms.
-fn must_be_set_once((text, with): (&str, &str), table: &str) -> Result<(), Fault> {
+fn must_be_set_once((text, with): (&str, &str), table: &str) -> Result<(), JsonFault> {
     must_parse(with).map_err(|_| {
         let parsed = DeTable::parse(text);
         let mut above = parsed.as_ref().ok().map(toml::Spanned::get_ref);
@@ -171,7 +171,7 @@ fn must_be_set_once((text, with): (&str, &str), table: &str) -> Result<(), Fault
             value.is_some()
         };
         let set: Vec<&str> = table.split('.').take_while(is_set).collect();
-        Fault(format!("`{}` is already set in another form than [{table}]", set.join(".")))
+        JsonFault(format!("`{}` is already set in another form than [{table}]", set.join(".")))
     })
 }
 
@@ -179,7 +179,7 @@ fn must_be_set_once((text, with): (&str, &str), table: &str) -> Result<(), Fault
 ///
 /// # Errors
 /// Fails if the text is not TOML.
-pub fn remove(text: &str, table: &str) -> Result<String, Fault> {
+pub fn remove(text: &str, table: &str) -> Result<String, JsonFault> {
     must_parse(text)?;
     let without = without(text, &spans_of(text, table));
     must_parse(&without)?;
@@ -290,6 +290,6 @@ fn string_end(text: &[u8], start: usize, quote: u8) -> usize {
 }
 
 /// Fails if the text is not TOML.
-fn must_parse(text: &str) -> Result<(), Fault> {
-    DeTable::parse(text).map(drop).map_err(|error| Fault(error.message().to_owned()))
+fn must_parse(text: &str) -> Result<(), JsonFault> {
+    DeTable::parse(text).map(drop).map_err(|error| JsonFault(error.message().to_owned()))
 }

@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::trees::{ForkTrees, path_of};
-use super::{MergedPath, Selection};
-use crate::engine::change::{CallerKnowledge, Change, Current};
+use super::{MergedPath, PathSelection};
+use crate::engine::change::{CallerKnowledge, Change, LockedFile};
 use crate::engine::history::stacks::History;
-use crate::engine::journal::{self, JournalEntry, TakenBack};
+use crate::engine::journal::{self, JournalEntry, RevertedChanges};
 use crate::engine::sandbox::fork::ForkFolder;
 use crate::engine::sandbox::fork_base::{ForkMerge, MergedVersion};
 use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
-use crate::text::patch::Action as FileAction;
-use crate::text::tree_merge::{Action, FileType, MergedFile, Path, Side, Source, Version};
+use crate::text::patch::FileAction;
+use crate::text::tree_merge::{Action, FileType, MergedFile, MergedSource, Path, Side, Version};
 use crate::tools::patch::ResultingTree;
 
 /// Plans the actions of a merge in a change; returns them for the response.
@@ -26,15 +26,15 @@ pub fn apply(
     trees: &ForkTrees<'_>,
     actions: &[&Action],
 ) -> Result<Vec<MergedPath>, Error> {
-    let mut applying = Applying { change, trees, tree: ResultingTree::default() };
+    let mut applying = MergeApplication { change, trees, tree: ResultingTree::default() };
     actions.iter().try_for_each(|action| applying.plan(action))?;
-    let vacated = applying.tree.vacated(applying.change.workspace())?;
+    let vacated = applying.tree.emptied_folders(applying.change.workspace())?;
     change.add_vacated(vacated)?;
-    Ok(actions.iter().map(|action| listed(change, trees, action)).collect())
+    Ok(actions.iter().map(|action| action_for_response(change, trees, action)).collect())
 }
 
 /// A merge that becomes a change.
-struct Applying<'a, 'c, 'e, 'f> {
+struct MergeApplication<'a, 'c, 'e, 'f> {
     /// The change.
     change: &'c mut Change<'e>,
     /// The trees.
@@ -43,7 +43,7 @@ struct Applying<'a, 'c, 'e, 'f> {
     tree: ResultingTree,
 }
 
-impl Applying<'_, '_, '_, '_> {
+impl MergeApplication<'_, '_, '_, '_> {
     /// Plans one action.
     fn plan(&mut self, action: &Action) -> Result<(), Error> {
         if is_done(self.trees, action) {
@@ -70,7 +70,7 @@ impl Applying<'_, '_, '_, '_> {
                 self.tree.gone.insert(ours);
                 if source.is_symlink() || file.version.file_type == FileType::Symlink {
                     self.change.remove(source.without_proof());
-                    self.change.put_unseen(target.without_proof(), bytes, mode, None);
+                    self.change.put_unread(target.without_proof(), bytes, mode, None);
                 } else {
                     let (source, target) = (source.without_proof(), target.without_proof());
                     self.change.rename(source, target, bytes, Some(mode), CallerKnowledge::Nothing)?;
@@ -78,11 +78,11 @@ impl Applying<'_, '_, '_, '_> {
             }
             Some(_) => {
                 let current = self.current(&path)?;
-                self.change.put_unseen(current.without_proof(), bytes, mode, None);
+                self.change.put_unread(current.without_proof(), bytes, mode, None);
             }
             None => {
                 let current = self.free(&path)?;
-                self.change.put_unseen(current.without_proof(), bytes, mode, None);
+                self.change.put_unread(current.without_proof(), bytes, mode, None);
             }
         }
         self.tree.files.insert(path);
@@ -90,8 +90,8 @@ impl Applying<'_, '_, '_, '_> {
     }
 
     /// Returns a file of the workspace, which must be as it was when the trees were read.
-    fn current(&self, path: &WorkspacePath) -> Result<Current, Error> {
-        let current = self.change.look_beneath(path)?;
+    fn current(&self, path: &WorkspacePath) -> Result<LockedFile, Error> {
+        let current = self.change.open_canonical(path)?;
         let known = self.trees.version(Side::Ours, Some(&path.as_bytes().to_vec()));
         let is_same = |known: &Version| {
             let is_symlink = known.file_type == FileType::Symlink;
@@ -100,35 +100,35 @@ impl Applying<'_, '_, '_, '_> {
         if known.is_some_and(is_same) {
             Ok(current)
         } else {
-            Err(changed(&self.change.workspace().shown(path)))
+            Err(changed(&self.change.workspace().display(path)))
         }
     }
 
     /// Returns the path of a new file, which is free, or is a folder that the merge empties.
-    fn free(&self, path: &WorkspacePath) -> Result<Current, Error> {
+    fn free(&self, path: &WorkspacePath) -> Result<LockedFile, Error> {
         let stat = self.change.workspace().place_of(path)?.stat().copied();
         let is_known = self.trees.version(Side::Ours, Some(&path.as_bytes().to_vec())).is_some();
         match stat {
             // A file that the merge moves or removes.
             Some(stat) if !fs::is_folder(&stat) && !is_known => {
-                Err(changed(&self.change.workspace().shown(path)))
+                Err(changed(&self.change.workspace().display(path)))
             }
-            _ => self.change.nothing_at(path),
+            _ => self.change.free_path(path),
         }
     }
 
     /// Returns the bytes of a merged file.
     fn bytes(&self, action: &Action, file: &MergedFile) -> Result<Vec<u8>, Error> {
         let (side, path) = match &file.source {
-            Source::Merged(bytes) => return Ok(bytes.clone()),
-            Source::Side(Side::Theirs) => (Side::Theirs, &action.paths.theirs),
-            Source::Side(_) => (Side::Ours, &action.paths.ours),
+            MergedSource::Merged(bytes) => return Ok(bytes.clone()),
+            MergedSource::Side(Side::Theirs) => (Side::Theirs, &action.paths.theirs),
+            MergedSource::Side(_) => (Side::Ours, &action.paths.ours),
         };
         let path = path.as_deref().unwrap_or_default();
         let bytes_max = self.change.file_bytes_max();
         let bytes = self.trees.bytes(side, path, bytes_max)?;
         bytes.ok_or_else(|| {
-            let shown = path_of(path).map(|path| self.change.workspace().shown(&path)).unwrap_or_default();
+            let shown = path_of(path).map(|path| self.change.workspace().display(&path)).unwrap_or_default();
             Error::new(
                 ErrorKind::StaleFile,
                 format!("{shown} changed in the fork, or is larger than {bytes_max} bytes"),
@@ -156,9 +156,9 @@ pub fn is_done(trees: &ForkTrees<'_>, action: &Action) -> bool {
 }
 
 /// Returns an action for the response.
-pub fn listed(change: &Change<'_>, trees: &ForkTrees<'_>, action: &Action) -> MergedPath {
+pub fn action_for_response(change: &Change<'_>, trees: &ForkTrees<'_>, action: &Action) -> MergedPath {
     let workspace = change.workspace();
-    let shown = |path: &Path| path_of(path).map(|path| workspace.shown(&path)).unwrap_or_default();
+    let shown = |path: &Path| path_of(path).map(|path| workspace.display(&path)).unwrap_or_default();
     let ours = action.paths.ours.as_ref();
     let path = action.result.as_ref().map(|file| &file.path).or(ours).or(action.paths.base.as_ref());
     let from = ours.filter(|ours| Some(*ours) != path).or_else(|| {
@@ -177,7 +177,7 @@ pub fn listed(change: &Change<'_>, trees: &ForkTrees<'_>, action: &Action) -> Me
         action: done,
         from: from.map(shown),
         sha256: action.result.as_ref().map(|file| file.version.sha256),
-        merged: matches!(action.result, Some(MergedFile { source: Source::Merged(_), .. })),
+        merged: matches!(action.result, Some(MergedFile { source: MergedSource::Merged(_), .. })),
     }
 }
 
@@ -241,7 +241,7 @@ pub fn closed_merges(state: &State, fork: &ForkFolder) -> Result<Vec<ForkMerge>,
 
 /// Returns true if the change of a merge is in the journal.
 fn has_entry(state: &State, merge: &ForkMerge) -> Result<bool, Error> {
-    Ok(journal::done_entry(state, &merge.session, merge.seq)?.is_some_and(|entry| entry.id == merge.id))
+    Ok(journal::history_entry(state, &merge.session, merge.seq)?.is_some_and(|entry| entry.id == merge.id))
 }
 
 /// Returns the paths of a merge that were taken back, all or in part. If in doubt, all: both sides have them then.
@@ -250,12 +250,12 @@ fn undone_paths(state: &State, merge: &ForkMerge) -> Result<BTreeSet<WorkspacePa
         // Its entry may be too old for the journal.
         return Ok(if merge.is_open { merge.paths.clone() } else { BTreeSet::new() });
     }
-    let standing = History::load(state, &merge.session)?.standing(state, merge.seq)?;
+    let standing = History::load(state, &merge.session)?.changes_since(state, merge.seq)?;
     let Some((_, later)) = standing else { return Ok(merge.paths.clone()) };
-    let mut effective: Vec<(&JournalEntry, &TakenBack)> = Vec::new();
+    let mut effective: Vec<(&JournalEntry, &RevertedChanges)> = Vec::new();
     for entry in later.iter().rev() {
         let is_undone =
-            |(by, taken): &(&JournalEntry, &TakenBack)| taken.is_whole() && by.takes_back(entry.seq);
+            |(by, taken): &(&JournalEntry, &RevertedChanges)| taken.is_whole() && by.takes_back(entry.seq);
         if !effective.iter().any(is_undone) {
             effective.extend(entry.takes_back.as_ref().map(|taken| (entry, taken)));
         }
@@ -273,7 +273,7 @@ fn undone_paths(state: &State, merge: &ForkMerge) -> Result<BTreeSet<WorkspacePa
     Ok(undone.into_iter().cloned().collect())
 }
 
-impl Selection {
+impl PathSelection {
     /// Returns true if a file of a merge is selected by one of its paths.
     pub fn has<'p>(&self, mut paths: impl Iterator<Item = &'p Path>) -> bool {
         self.0.is_empty()

@@ -9,9 +9,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::trees::{ForkTrees, path_of};
-use super::{Ignored, Merge, MergedPath, Selection, apply};
+use super::{IgnoredFiles, Merge, MergedPath, PathSelection, apply};
 use crate::engine::Engine;
-use crate::engine::journal::Numbers;
+use crate::engine::journal::ChangeNumbers;
 use crate::engine::journal::{self, JournalEntry};
 use crate::engine::sandbox::fork::ForkFolder;
 use crate::engine::store::state::State;
@@ -21,7 +21,7 @@ use crate::search::page::json_bytes;
 use crate::sha256::Sha256;
 use crate::text::escaped::plural;
 use crate::text::lines::LineSpan;
-use crate::text::merge::{Alike, changed_lines, merge};
+use crate::text::merge::{EqualChanges, changed_lines, merge};
 use crate::text::tree_merge::{self, Action, ConflictKind, Path, Plan, Side};
 use crate::tools::Tool as _;
 use crate::tools::common::{ListEnd, fitting};
@@ -32,7 +32,7 @@ const OVERLAP_BYTES_MAX: u64 = 1 << 20;
 
 /// Result of a check.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Checked {
+pub struct CheckResult {
     /// Forks, by name
     pub forks: Vec<CheckedFork>,
     /// Files that several forks changed
@@ -61,7 +61,7 @@ pub struct CheckedFork {
     pub reason: Option<String>,
     /// Ignored files that it would leave out
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ignored: Option<Ignored>,
+    pub ignored: Option<IgnoredFiles>,
 }
 
 /// A file that several forks changed.
@@ -85,7 +85,7 @@ pub struct OverlapSide {
 }
 
 /// A fork with its trees and plan.
-struct Planned<'f> {
+struct PlannedFork<'f> {
     /// The trees.
     trees: ForkTrees<'f>,
     /// The plan.
@@ -99,16 +99,16 @@ struct Planned<'f> {
 pub fn check(
     engine: &mut Engine,
     forks: &[ForkFolder],
-    named: &Selection,
+    named: &PathSelection,
     bytes_max: Option<usize>,
-) -> Result<Checked, Error> {
+) -> Result<CheckResult, Error> {
     // Each list of the response gets the same room.
     let bytes_max = engine.bytes_max(bytes_max).div_ceil(2 * forks.len() + 1);
     let mut planned = Vec::new();
     for fork in forks {
         let trees = ForkTrees::read(engine, fork, &named.0)?;
         let plan = trees.plan()?;
-        planned.push(Planned { trees, plan });
+        planned.push(PlannedFork { trees, plan });
     }
     let mut checked = Vec::new();
     for planned in &planned {
@@ -121,7 +121,7 @@ pub fn check(
     let total = overlaps.len();
     let overlaps = cut(bytes_max, overlaps);
     let overlaps_total = (overlaps.len() < total).then_some(total);
-    Ok(Checked { forks: checked, overlaps, overlaps_total })
+    Ok(CheckResult { forks: checked, overlaps, overlaps_total })
 }
 
 /// Returns the first entries that fit into `bytes_max`.
@@ -130,17 +130,18 @@ fn cut<T: Serialize>(bytes_max: usize, list: Vec<T>) -> Vec<T> {
 }
 
 /// Checks one fork.
-fn one(engine: &mut Engine, planned: &Planned<'_>, named: &Selection) -> Result<CheckedFork, Error> {
-    let Planned { trees, plan } = planned;
+fn one(engine: &mut Engine, planned: &PlannedFork<'_>, named: &PathSelection) -> Result<CheckedFork, Error> {
+    let PlannedFork { trees, plan } = planned;
     let conflicts = named.conflicts(plan);
-    let conflicts = Describer::new(engine, trees).describe(&conflicts);
+    let conflicts = ConflictDescriber::new(engine, trees).describe(&conflicts);
     let actions = named.actions(plan);
     let mut change = engine.begin(Merge::NAME, &[], true)?;
     let applied = apply::apply(&mut change, trees, &actions);
     let (files, reason) = match applied {
         Ok(files) => (files, None),
         Err(error) => {
-            let files = actions.iter().map(|action| apply::listed(&change, trees, action)).collect();
+            let files =
+                actions.iter().map(|action| apply::action_for_response(&change, trees, action)).collect();
             (files, Some(error.message().to_owned()))
         }
     };
@@ -151,12 +152,12 @@ fn one(engine: &mut Engine, planned: &Planned<'_>, named: &Selection) -> Result<
         files,
         conflicts,
         reason,
-        ignored: Ignored::of(change.workspace(), trees),
+        ignored: IgnoredFiles::of(change.workspace(), trees),
     })
 }
 
 /// Returns the paths of a fork's changes, each with its path in the fork.
-fn changed_paths(planned: &Planned<'_>, named: &Selection) -> BTreeMap<Path, Option<Path>> {
+fn changed_paths(planned: &PlannedFork<'_>, named: &PathSelection) -> BTreeMap<Path, Option<Path>> {
     let of_action = |action: &&Action| action.paths.clone();
     let actions = named.actions(&planned.plan);
     let conflicts = named.conflicts(&planned.plan);
@@ -171,7 +172,11 @@ fn changed_paths(planned: &Planned<'_>, named: &Selection) -> BTreeMap<Path, Opt
 }
 
 /// Finds the files that several forks changed.
-fn overlaps(engine: &Engine, planned: &[Planned<'_>], named: &Selection) -> Result<Vec<Overlap>, Error> {
+fn overlaps(
+    engine: &Engine,
+    planned: &[PlannedFork<'_>],
+    named: &PathSelection,
+) -> Result<Vec<Overlap>, Error> {
     let changed: Vec<_> = planned.iter().map(|planned| changed_paths(planned, named)).collect();
     let all: BTreeSet<&Path> = changed.iter().flat_map(BTreeMap::keys).collect();
     let mut found = Vec::new();
@@ -180,13 +185,13 @@ fn overlaps(engine: &Engine, planned: &[Planned<'_>], named: &Selection) -> Resu
         let mut sides = Vec::new();
         for (planned, changed) in planned.iter().zip(&changed) {
             if let Some(theirs) = changed.get(path) {
-                sides.push((planned, Text::read(planned, path, theirs.as_ref())?));
+                sides.push((planned, ForkText::read(planned, path, theirs.as_ref())?));
             }
         }
         if sides.len() < 2 {
             continue;
         }
-        let texts: Vec<&Text> = sides.iter().map(|(_, text)| text).collect();
+        let texts: Vec<&ForkText> = sides.iter().map(|(_, text)| text).collect();
         let pairs =
             texts.iter().enumerate().flat_map(|(at, one)| texts.iter().skip(at + 1).map(move |it| (one, it)));
         let conflict = pairs.into_iter().any(|(one, other)| one.conflicts_with(other));
@@ -195,13 +200,13 @@ fn overlaps(engine: &Engine, planned: &[Planned<'_>], named: &Selection) -> Resu
             lines: text.lines.iter().map(shown_lines).collect(),
         });
         let path = path_of(path).unwrap_or_else(WorkspacePath::root);
-        found.push(Overlap { path: engine.workspace.shown(&path), forks: forks.collect(), conflict });
+        found.push(Overlap { path: engine.workspace.display(&path), forks: forks.collect(), conflict });
     }
     Ok(found)
 }
 
 /// A file in a fork, to be compared with that of another fork.
-struct Text {
+struct ForkText {
     /// Bytes that the fork began with; empty if there were none.
     base: Vec<u8>,
     /// Bytes in the fork; `None` if it has none, or too many.
@@ -214,9 +219,9 @@ struct Text {
     lines: Vec<Range<usize>>,
 }
 
-impl Text {
+impl ForkText {
     /// Reads a file that a fork has at `theirs`.
-    fn read(planned: &Planned<'_>, path: &Path, theirs: Option<&Path>) -> Result<Self, Error> {
+    fn read(planned: &PlannedFork<'_>, path: &Path, theirs: Option<&Path>) -> Result<Self, Error> {
         let read = |side, path: &Path| planned.trees.bytes(side, path, OVERLAP_BYTES_MAX);
         let base = read(Side::Base, path)?.unwrap_or_default();
         let bytes = theirs.map(|path| read(Side::Theirs, path)).transpose()?.flatten();
@@ -241,7 +246,7 @@ impl Text {
         let (Some(one), Some(two)) = (&self.theirs, &other.theirs) else { return true };
         let is_text = |bytes: &Vec<u8>| !bytes.contains(&0);
         let are_texts = [&self.base, one, two].into_iter().all(is_text);
-        !are_texts || merge(&self.base, one, two, Alike::Once).is_err()
+        !are_texts || merge(&self.base, one, two, EqualChanges::Once).is_err()
     }
 }
 
@@ -296,7 +301,7 @@ pub fn shown_lines(range: &Range<usize>) -> [usize; 2] {
 }
 
 /// Describes the conflicts of a fork.
-pub struct Describer<'a> {
+pub struct ConflictDescriber<'a> {
     /// The engine.
     engine: &'a Engine,
     /// The trees.
@@ -305,7 +310,7 @@ pub struct Describer<'a> {
     changes: OnceCell<Vec<JournalEntry>>,
 }
 
-impl<'a> Describer<'a> {
+impl<'a> ConflictDescriber<'a> {
     /// Describes conflicts of these trees.
     pub const fn new(engine: &'a Engine, trees: &'a ForkTrees<'a>) -> Self {
         Self { engine, trees, changes: OnceCell::new() }
@@ -322,7 +327,7 @@ impl<'a> Describer<'a> {
         let lines =
             |side: usize| conflict.lines.iter().filter_map(|both| both.get(side)).map(shown_lines).collect();
         let side = |side, path: &Option<Path>, number| ConflictSide {
-            path: path.as_ref().map(|path| self.shown(path)),
+            path: path.as_ref().map(|path| self.display(path)),
             sha256: self.trees.version(side, path.as_ref()).map(|version| version.sha256),
             lines: lines(number),
             ..ConflictSide::default()
@@ -340,17 +345,17 @@ impl<'a> Describer<'a> {
         let theirs = ConflictSide { session, ..side(Side::Theirs, &paths.theirs, 1) };
         let path = paths.ours.as_ref().or(paths.theirs.as_ref()).or(paths.base.as_ref());
         Conflict {
-            path: path.map(|path| self.shown(path)).unwrap_or_default(),
+            path: path.map(|path| self.display(path)).unwrap_or_default(),
             kind: conflict.kind,
             ours,
             theirs,
-            target: conflict.target.as_ref().map(|path| self.shown(path)),
+            target: conflict.target.as_ref().map(|path| self.display(path)),
         }
     }
 
     /// Returns a path for display.
-    fn shown(&self, path: &[u8]) -> String {
-        path_of(path).map(|path| self.engine.workspace.shown(&path)).unwrap_or_default()
+    fn display(&self, path: &[u8]) -> String {
+        path_of(path).map(|path| self.engine.workspace.display(&path)).unwrap_or_default()
     }
 
     /// Returns the newest change of a path since the fork began.
@@ -364,10 +369,10 @@ impl<'a> Describer<'a> {
         let Some(state) = State::find(&self.engine.workspace)? else { return Ok(Vec::new()) };
         let mut changes = Vec::new();
         for session in journal::sessions(&state)? {
-            let numbers = Numbers::of(&state, &session)?;
+            let numbers = ChangeNumbers::of(&state, &session)?;
             let mut next = numbers.newest()?;
             while let Some(seq) = next {
-                let entry = journal::done_entry(&state, &session, seq)?;
+                let entry = journal::history_entry(&state, &session, seq)?;
                 if entry.as_ref().is_some_and(|entry| entry.time < self.trees.fork.record.created) {
                     break;
                 }

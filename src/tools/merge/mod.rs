@@ -24,11 +24,11 @@ use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::escaped;
 use crate::text::escaped::plural;
-use crate::text::patch::Action;
+use crate::text::patch::FileAction;
 use crate::text::tree_merge::{self, ConflictKind, Path, Plan};
 
 pub use apply::set_base;
-use check::{Checked, CheckedFork, Describer, Overlap, refused};
+use check::{CheckResult, CheckedFork, ConflictDescriber, Overlap, refused};
 use trees::ForkTrees;
 
 /// Merge the changes of a fork into the workspace
@@ -66,14 +66,14 @@ pub struct Request {
 #[schemars(extend("type" = "object"))]
 pub enum Response {
     /// A merge.
-    Merged(Merged),
+    Merged(MergeResult),
     /// A check.
-    Checked(Checked),
+    Checked(CheckResult),
 }
 
 /// A merge.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Merged {
+pub struct MergeResult {
     /// Name of the fork
     pub fork: String,
     /// Files that the fork changed
@@ -83,7 +83,7 @@ pub struct Merged {
     pub end: ListEnd,
     /// Ignored files of the fork that were left out
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ignored: Option<Ignored>,
+    pub ignored: Option<IgnoredFiles>,
     /// Number of files that the fork changed and that `paths` left out
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left: Option<usize>,
@@ -95,7 +95,7 @@ pub struct MergedPath {
     /// Path in the workspace
     pub path: String,
     /// Effect on the workspace
-    pub action: Action,
+    pub action: FileAction,
     /// Earlier path, if it was renamed
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
@@ -108,38 +108,38 @@ pub struct MergedPath {
 }
 
 /// Returns the word of a text for an action.
-const fn word_of(action: Action) -> &'static str {
+const fn word_of(action: FileAction) -> &'static str {
     match action {
-        Action::Create => "create",
-        Action::Modify => "modify",
-        Action::Delete => "delete",
-        Action::Rename => "rename",
-        Action::AlreadyApplied => "already applied",
+        FileAction::Create => "create",
+        FileAction::Modify => "modify",
+        FileAction::Delete => "delete",
+        FileAction::Rename => "rename",
+        FileAction::AlreadyApplied => "already applied",
     }
 }
 
 /// Ignored files that are not merged.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Ignored {
+pub struct IgnoredFiles {
     /// Number of files
     pub files: usize,
     /// Outermost ignored files and folders, the first 20
     pub folders: Vec<String>,
 }
 
-impl Ignored {
+impl IgnoredFiles {
     /// Returns the ignored files of a fork, if it has any.
     fn of(workspace: &Workspace, trees: &ForkTrees<'_>) -> Option<Self> {
         let folders =
-            trees.ignored.keys().take(PLACES_LISTED).map(|folder| workspace.shown(folder)).collect();
+            trees.ignored.keys().take(PLACES_LISTED).map(|folder| workspace.display(folder)).collect();
         (!trees.ignored.is_empty()).then(|| Self { files: trees.ignored.values().sum(), folders })
     }
 }
 
 /// Paths of a request; all files, if there are none.
-pub struct Selection(Vec<WorkspacePath>);
+pub struct PathSelection(Vec<WorkspacePath>);
 
-impl Selection {
+impl PathSelection {
     /// Returns the selected actions of a plan.
     fn actions<'p>(&self, plan: &'p Plan) -> Vec<&'p tree_merge::Action> {
         plan.actions.iter().filter(|action| self.has(action.paths.all().into_iter())).collect()
@@ -222,7 +222,7 @@ fn line_of(file: &MergedPath) -> String {
 }
 
 /// Adds a note about ignored files.
-fn note_ignored(fork: &str, ignored: Option<&Ignored>, text: &mut Text) {
+fn note_ignored(fork: &str, ignored: Option<&IgnoredFiles>, text: &mut Text) {
     if let Some(ignored) = ignored {
         text.note(format!(
             "left in the fork {fork}, since git ignores them: {} in {}",
@@ -261,9 +261,9 @@ fn show_overlap(overlap: &Overlap, text: &mut Text) {
 }
 
 /// Returns the paths of a request.
-fn selection(engine: &Engine, request: &Request) -> Result<Selection, Error> {
+fn selection(engine: &Engine, request: &Request) -> Result<PathSelection, Error> {
     let resolve = |path: &PathBuf| Ok(engine.workspace.resolve_entry(path)?.path().clone());
-    request.paths.iter().map(resolve).collect::<Result<_, Error>>().map(Selection)
+    request.paths.iter().map(resolve).collect::<Result<_, Error>>().map(PathSelection)
 }
 
 /// Returns the error for a workspace without forks.
@@ -273,8 +273,8 @@ pub fn no_forks() -> Error {
 }
 
 /// Checks one fork, or all.
-fn checked(engine: &mut Engine, name: Option<&str>, request: &Request) -> Result<Checked, Error> {
-    engine.settle();
+fn checked(engine: &mut Engine, name: Option<&str>, request: &Request) -> Result<CheckResult, Error> {
+    engine.finish_dead_calls();
     let named = selection(engine, request)?;
     let Some(state) = State::find(&engine.workspace)? else { return Err(no_forks()) };
     let forks = match name {
@@ -295,7 +295,7 @@ fn checked(engine: &mut Engine, name: Option<&str>, request: &Request) -> Result
 }
 
 /// Merges a fork.
-fn merged(engine: &mut Engine, name: &str, request: &Request) -> Result<Merged, Error> {
+fn merged(engine: &mut Engine, name: &str, request: &Request) -> Result<MergeResult, Error> {
     let named = selection(engine, request)?;
     let Some(state) = State::find(&engine.workspace)? else { return Err(no_forks()) };
     // If it fails, the newest snapshot before the fork has what others replaced, or it is unknown.
@@ -314,7 +314,7 @@ fn merged(engine: &mut Engine, name: &str, request: &Request) -> Result<Merged, 
     let conflicts = named.conflicts(&plan);
     if !conflicts.is_empty() {
         let engine = change.engine_ref();
-        let conflicts = Describer::new(engine, &trees).describe(&conflicts);
+        let conflicts = ConflictDescriber::new(engine, &trees).describe(&conflicts);
         return Err(refused(engine, name, conflicts, request.max_bytes));
     }
     let actions = named.actions(&plan);
@@ -325,16 +325,16 @@ fn merged(engine: &mut Engine, name: &str, request: &Request) -> Result<Merged, 
         return Err(error.suggest("`check` shows the files that the fork changed."));
     }
     let mut files = apply::apply(&mut change, &trees, &actions)?;
-    let ignored = Ignored::of(change.workspace(), &trees);
+    let ignored = IgnoredFiles::of(change.workspace(), &trees);
     let bytes_max = change.file_bytes_max();
     if !trees.special.is_empty() {
         let names: Vec<String> =
-            trees.special.iter().take(PLACES_LISTED).map(|path| change.workspace().shown(path)).collect();
+            trees.special.iter().take(PLACES_LISTED).map(|path| change.workspace().display(path)).collect();
         change.engine().warn(format!("not merged, since they are no files: {}", names.join(", ")));
     }
     let count = actions.iter().filter(|action| !apply::is_done(&trees, action)).count();
     let (session, seq, id) =
-        (change.engine().session().to_string(), change.settle_number()?, change.id().to_owned());
+        (change.engine().session().to_string(), change.change_number()?, change.id().to_owned());
     if !dry_run && !actions.is_empty() {
         let merges = apply::closed_merges(&state, &fork)?;
         // Without a step, nothing can be taken back.
@@ -345,5 +345,5 @@ fn merged(engine: &mut Engine, name: &str, request: &Request) -> Result<Merged, 
     change.commit(format!("merge {name}: {}", plural(count, "file")), request.options.why.clone())?;
     let end = ListEnd::of(engine, request.max_bytes, &mut files);
     let left = plan.actions.len() + plan.conflicts.len() - actions.len();
-    Ok(Merged { fork: name.to_owned(), files, end, ignored, left: (left > 0).then_some(left) })
+    Ok(MergeResult { fork: name.to_owned(), files, end, ignored, left: (left > 0).then_some(left) })
 }

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use crate::engine::Engine;
 use crate::engine::change::record::EarlierFiles;
 use crate::engine::sandbox::fork::ForkFolder;
-use crate::engine::sandbox::overlay::{self, Difference, FileOrigin, Stack, StackEntry};
+use crate::engine::sandbox::overlay::{self, FileOrigin, LayerDifference, Stack, StackEntry};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_protected;
 use crate::engine::workspace::survey::changed_at;
@@ -28,7 +28,7 @@ use crate::error::Error;
 use crate::limits::MERGED_BYTES_MAX;
 use crate::sha256::Sha256;
 use crate::text::tree_merge::{self, FileType, Path, Plan, Side, Trees, Version, Versions};
-use crate::tools::bash::Classified;
+use crate::tools::bash::IgnoredPaths;
 
 /// Number of the workspace among the layers of base and theirs.
 const WORKSPACE_LAYER: usize = 2;
@@ -82,7 +82,7 @@ impl<'f> ForkTrees<'f> {
         let (paths, moved) = (BTreeMap::new(), Vec::new());
         let mut trees = Self { fork, base, ours, theirs, paths, moved, from_snapshot, ignored, special };
         let (by_fork, left) = trees.without_ignored(engine, by_fork, named);
-        let ignored_here = Classified::surely(engine, &fork.lower, &by_others);
+        let ignored_here = IgnoredPaths::classify_surely(engine, &fork.lower, &by_others);
         let mut found = BTreeSet::new();
         expand(&by_fork, &trees.base, &mut found).map_err(io)?;
         let by_others = by_others.iter().filter(|it| ignored_here.folder_of(&it.path).is_none());
@@ -93,7 +93,7 @@ impl<'f> ForkTrees<'f> {
         let snapshot = EarlierFiles::new(engine, fork.record.tip.as_deref(), fork.record.began.0);
         for path in &found {
             engine.control.check()?;
-            trees.add(path, &snapshot).map_err(|errno| Error::io("read", workspace.shown(path), errno))?;
+            trees.add(path, &snapshot).map_err(|errno| Error::io("read", workspace.display(path), errno))?;
         }
         trees.moved = trees.certain_renames(&by_fork);
         Ok(trees)
@@ -103,10 +103,10 @@ impl<'f> ForkTrees<'f> {
     fn without_ignored(
         &mut self,
         engine: &Engine,
-        changes: Vec<Difference>,
+        changes: Vec<LayerDifference>,
         named: &[WorkspacePath],
-    ) -> (Vec<Difference>, BTreeSet<WorkspacePath>) {
-        let classified = Classified::surely(engine, &self.fork.upper, &changes);
+    ) -> (Vec<LayerDifference>, BTreeSet<WorkspacePath>) {
+        let classified = IgnoredPaths::classify_surely(engine, &self.fork.upper, &changes);
         let mut left = BTreeSet::new();
         let kept = changes.into_iter().filter(|change| {
             let Some(folder) = classified.folder_of(&change.path) else { return true };
@@ -124,13 +124,14 @@ impl<'f> ForkTrees<'f> {
 
     /// Adds the versions of a path, unless all are equal.
     fn add(&mut self, path: &WorkspacePath, snapshot: &EarlierFiles<'_>) -> Result<(), Errno> {
-        let [base, ours, theirs] = [&self.base, &self.ours, &self.theirs].map(|stack| found_at(stack, path));
+        let [base, ours, theirs] =
+            [&self.base, &self.ours, &self.theirs].map(|stack| file_at_path(stack, path));
         let (base, ours, theirs) = (base?, ours?, theirs?);
         if theirs.as_ref().is_some_and(|found| found.version.is_none()) {
             self.special.push(path.clone());
             return Ok(());
         }
-        let version = |found: &Option<Found>| found.as_ref().and_then(|found| found.version);
+        let version = |found: &Option<FoundPath>| found.as_ref().and_then(|found| found.version);
         let mut versions = Versions {
             base: version(&base),
             ours: version(&ours),
@@ -181,9 +182,9 @@ impl<'f> ForkTrees<'f> {
     }
 
     /// Returns the renames in the fork that overlayfs itself noted: a new file is a copy of one that is gone.
-    fn certain_renames(&self, changes: &[Difference]) -> Vec<(Path, Path)> {
+    fn certain_renames(&self, changes: &[LayerDifference]) -> Vec<(Path, Path)> {
         // Of a file that lbx changed in the workspace since, a copy was kept, which has another inode.
-        let inodes = |change: &Difference| {
+        let inodes = |change: &LayerDifference| {
             let present = change.lower.as_ref().filter(|it| fs::is_regular(it))?.st_ino;
             Some([Some(present), overlay::noted_inode(&self.fork.lower, &change.path)])
         };
@@ -192,10 +193,10 @@ impl<'f> ForkTrees<'f> {
             .filter(|change| change.upper.is_none())
             .filter_map(|change| Some((&change.path, inodes(change)?)))
             .collect();
-        let is_new = |change: &&Difference| {
+        let is_new = |change: &&LayerDifference| {
             change.lower.is_none() && change.upper.as_ref().is_some_and(fs::is_regular)
         };
-        let renamed = |change: &Difference| {
+        let renamed = |change: &LayerDifference| {
             let origin = FileOrigin::of(&self.fork.upper, &change.path)?;
             let is_source =
                 |inodes: &[Option<u64>; 2]| inodes.iter().flatten().any(|inode| origin.is(*inode));
@@ -266,11 +267,11 @@ fn is_own(path: &WorkspacePath) -> bool {
 
 /// Adds the files of differences, also those in folders that were removed or replaced.
 fn expand<'d>(
-    changes: impl IntoIterator<Item = &'d Difference>,
+    changes: impl IntoIterator<Item = &'d LayerDifference>,
     below: &Stack,
     found: &mut BTreeSet<WorkspacePath>,
 ) -> Result<(), Errno> {
-    for Difference { path, lower, upper, .. } in changes {
+    for LayerDifference { path, lower, upper, .. } in changes {
         let [was_folder, is_folder] = [lower, upper].map(|side| side.as_ref().map(fs::is_folder));
         if was_folder == Some(false) || is_folder == Some(false) {
             found.insert(path.clone());
@@ -283,7 +284,7 @@ fn expand<'d>(
 }
 
 /// A path that was found.
-struct Found {
+struct FoundPath {
     /// Its entry.
     entry: StackEntry,
     /// Its version; `None` for a device, FIFO or socket.
@@ -305,7 +306,7 @@ fn read_on(stack: &Stack, path: &WorkspacePath, bytes_max: u64) -> Result<Option
 }
 
 /// Returns the file at a path; `None` for a folder.
-fn found_at(stack: &Stack, path: &WorkspacePath) -> Result<Option<Found>, Errno> {
+fn file_at_path(stack: &Stack, path: &WorkspacePath) -> Result<Option<FoundPath>, Errno> {
     let Some((folder, entry)) = stack.place(path)? else { return Ok(None) };
     let name = path.name().unwrap_or_default();
     let version = if fs::is_folder(&entry.stat) {
@@ -321,5 +322,5 @@ fn found_at(stack: &Stack, path: &WorkspacePath) -> Result<Option<Found>, Errno>
     } else {
         None
     };
-    Ok(Some(Found { entry, version }))
+    Ok(Some(FoundPath { entry, version }))
 }

@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::files::{Files, LineProof};
+use super::files::{LineProof, PatchFiles};
 use crate::buffer::Buffer;
-use crate::engine::change::shown_lines::{NotFound, ShownLines};
-use crate::engine::change::{Change, Current};
+use crate::engine::change::shown_lines::{LineNotFound, ShownLines};
+use crate::engine::change::{Change, LockedFile};
 use crate::engine::policy::Gate;
 use crate::error::{Error, ErrorKind};
 use crate::text::charset::Charset;
@@ -14,22 +14,23 @@ use crate::text::checked::{must_fit, slice_or_empty};
 use crate::text::escaped::plural;
 use crate::text::lines::{self, LineSpan};
 use crate::text::patch::{
-    Body, EditPlace, FileEdits, FilePatch, Form, LineEdit, Look, NewText, Operation, Patch, Splice, overlap,
+    EditPlace, FileEdits, FileForm, FileOp, FilePatch, LineEdit, NewText, Patch, PatchBody, Splice,
+    SymlinkMode, overlap,
 };
 use crate::tools::common::{self, Refusals};
 
 /// Bytes of each file of a patch; `None` for a missing one.
-pub type Texts = Vec<Option<Arc<Buffer>>>;
+pub type PatchFileBytes = Vec<Option<Arc<Buffer>>>;
 
 /// Reads the files of a patch.
 ///
 /// # Errors
 /// Fails as for any file that is changed.
-pub fn texts(patch: &Patch<'_>, files: &mut Files<'_>) -> Result<Texts, Error> {
+pub fn texts(patch: &Patch<'_>, files: &mut PatchFiles<'_>) -> Result<PatchFileBytes, Error> {
     let read = |file: &FilePatch<'_>| {
-        let is_whole = matches!(file.operation, Operation::Rename | Operation::Delete);
-        let look = if is_whole { Look::Itself } else { Look::Through };
-        let before = files.before(file.old_path.as_deref().unwrap_or_default(), look, Form::Text)?;
+        let is_whole = matches!(file.operation, FileOp::Rename | FileOp::Delete);
+        let look = if is_whole { SymlinkMode::Itself } else { SymlinkMode::Through };
+        let before = files.before(file.old_path.as_deref().unwrap_or_default(), look, FileForm::Text)?;
         Ok(before.map(|before| before.bytes))
     };
     patch.files.iter().map(read).collect()
@@ -42,8 +43,8 @@ pub fn texts(patch: &Patch<'_>, files: &mut Files<'_>) -> Result<Texts, Error> {
 /// one place, `invalid_request` for a repeated line, and `too_large`.
 pub fn place<'t>(
     patch: &mut Patch<'t>,
-    files: &mut Files<'_>,
-    texts: &'t Texts,
+    files: &mut PatchFiles<'_>,
+    texts: &'t PatchFileBytes,
     allow_repeat: bool,
 ) -> Result<(), Error> {
     let by_line = std::mem::take(&mut patch.by_line);
@@ -67,9 +68,9 @@ pub fn place<'t>(
     refusals.refuse()?;
     let mut pasted_bytes = 0;
     for (index, (file, of_file)) in patch.files.iter_mut().zip(&by_line).enumerate() {
-        let source = Source { places: &places, bodies: &bodies };
+        let source = MovedLines { places: &places, bodies: &bodies };
         let splices = source.splices(files, (index, file), of_file, &mut pasted_bytes)?;
-        if let Body::Splices(of_body) = &mut file.body {
+        if let PatchBody::Splices(of_body) = &mut file.body {
             *of_body = splices;
         }
     }
@@ -84,25 +85,25 @@ fn lines_of(text: Option<&Buffer>) -> Vec<&[u8]> {
 }
 
 /// Lines that a patch may move.
-struct Source<'p, 't> {
+struct MovedLines<'p, 't> {
     /// Place of each edit of each file, as indices of lines.
     places: &'p [Vec<Range<usize>>],
     /// Lines of each file.
     bodies: &'p [Vec<&'t [u8]>],
 }
 
-impl<'t> Source<'_, 't> {
+impl<'t> MovedLines<'_, 't> {
     /// Returns the changes of a file, in order; pasted lines must fit into the largest file that the policy allows.
     fn splices(
         &self,
-        files: &mut Files<'_>,
+        files: &mut PatchFiles<'_>,
         (index, file): (usize, &FilePatch<'_>),
         of_file: &FileEdits<'t>,
         pasted_bytes: &mut usize,
     ) -> Result<Vec<Splice<'t>>, Error> {
         let path = file.old_path.as_deref().unwrap_or_default();
         let Some((change, current)) = files.file(path) else { return Ok(Vec::new()) };
-        let name = current.place().shown();
+        let name = current.place().display();
         let bytes_max = change.policy().file_bytes();
         let mut splices = Vec::with_capacity(of_file.edits.len());
         for (edit, place) in
@@ -156,7 +157,7 @@ fn not_utf8(edit: &LineEdit<'_>, name: &str) -> Error {
 
 /// Returns the place of each edit of a file, as indices of its present lines; empty if the file is missing.
 fn file_places(
-    files: &mut Files<'_>,
+    files: &mut PatchFiles<'_>,
     path: &[u8],
     of_file: &FileEdits<'_>,
     body: &[&[u8]],
@@ -168,7 +169,7 @@ fn file_places(
     if let Some(tag) = &of_file.tag
         && !tag.begins(current.sha256())
     {
-        let name = current.place().shown();
+        let name = current.place().display();
         let message = format!("the SHA-256 of {name} does not begin with the tag {tag}");
         return Err(Error::new(ErrorKind::StaleFile, message)
             .at(name)
@@ -212,7 +213,7 @@ fn file_places(
 /// As [`common::must_be_as_shown`].
 fn find_all(
     change: &mut Change<'_>,
-    (current, charset): (&Current, Option<Charset>),
+    (current, charset): (&LockedFile, Option<Charset>),
     edits: &[LineEdit<'_>],
     (shown, total): (Option<&ShownLines>, u64),
 ) -> Result<Vec<Range<usize>>, Error> {
@@ -240,7 +241,7 @@ fn find(
     place: EditPlace,
     shown: Option<&ShownLines>,
     total: u64,
-) -> Result<Range<u64>, (LineSpan, NotFound)> {
+) -> Result<Range<u64>, (LineSpan, LineNotFound)> {
     match (place, shown) {
         (EditPlace::End, _) => Ok(total..total),
         (EditPlace::Lines(span), Some(shown)) => {
@@ -248,25 +249,25 @@ fn find(
             Ok(first.saturating_sub(1)..last)
         }
         (EditPlace::Lines(span), None) if span.last <= total => Ok(span.first.saturating_sub(1)..span.last),
-        (EditPlace::Lines(span), None) => Err((span, NotFound::NeverShown(span.first.max(total + 1)))),
+        (EditPlace::Lines(span), None) => Err((span, LineNotFound::NeverShown(span.first.max(total + 1)))),
         (EditPlace::After(line), Some(shown)) => {
-            let at = shown.insertion_point(line).map_err(|why| (around(line), why))?;
+            let at = shown.insertion_point(line).map_err(|why| (lines_next_to(line), why))?;
             Ok(at..at)
         }
         (EditPlace::After(line), None) if line <= total => Ok(line..line),
-        (EditPlace::After(line), None) => Err((around(line), NotFound::NeverShown(line))),
+        (EditPlace::After(line), None) => Err((lines_next_to(line), LineNotFound::NeverShown(line))),
     }
 }
 
 /// Returns the lines next to a gap.
-const fn around(line: u64) -> LineSpan {
+const fn lines_next_to(line: u64) -> LineSpan {
     LineSpan { first: if line == 0 { 1 } else { line }, last: line.saturating_add(1) }
 }
 
 /// Warns once a file if edits are not at the lines that they name.
 fn warn_of_moved(
     change: &mut Change<'_>,
-    current: &Current,
+    current: &LockedFile,
     of_file: &FileEdits<'_>,
     found: &[Range<usize>],
 ) {
@@ -284,7 +285,7 @@ fn warn_of_moved(
         }
     });
     let Some((shown, now)) = moved.next() else { return };
-    let name = current.place().shown();
+    let name = current.place().display();
     let more = match moved.count() {
         0 => String::new(),
         more => format!("; {} of it moved too", plural(more as u64, "other edit")),
@@ -294,7 +295,7 @@ fn warn_of_moved(
 
 /// Rejects two edits of one place.
 fn must_be_apart(
-    files: &mut Files<'_>,
+    files: &mut PatchFiles<'_>,
     path: &[u8],
     of_file: &FileEdits<'_>,
     found: &[Range<usize>],
@@ -304,7 +305,7 @@ fn must_be_apart(
     let (Some((one, other)), Some((_, current))) = (overlap(places.collect()), files.file(path)) else {
         return Ok(());
     };
-    let name = current.place().shown();
+    let name = current.place().display();
     let message = format!("lines {one} and {other} of the patch edit the same lines of {name} as it is now");
     Err(Error::new(ErrorKind::PatchConflict, message)
         .at(name)
@@ -313,7 +314,7 @@ fn must_be_apart(
 
 /// Rejects rows that repeat the line just outside the lines that they replace.
 fn must_not_repeat(
-    files: &mut Files<'_>,
+    files: &mut PatchFiles<'_>,
     path: &[u8],
     (of_file, found): (&FileEdits<'_>, &[Range<usize>]),
     body: &[&[u8]],
@@ -332,7 +333,7 @@ fn must_not_repeat(
             common::repeated_line(body, span, rows).filter(|repeated| !is_edited(repeated.outside));
         if let (Some(repeated), Some((_, current))) = (repeated, files.file(path)) {
             let message = format!("line {} of the patch: {}", edit.patch_line, repeated.message);
-            let error = Error::new(ErrorKind::AmbiguousMatch, message).at(current.place().shown());
+            let error = Error::new(ErrorKind::AmbiguousMatch, message).at(current.place().display());
             let text = common::view(current, charset)?;
             return Err(repeated.explain(error, &text.body).detail("field", "patch"));
         }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use super::request::{self, ExpectedByPath};
 use super::tree::{ResultingTree, emptied};
-use super::{FilePatched, HunkDone, Proof};
+use super::{AppliedHunk, PatchedFile, Proof};
 use crate::engine::change::gate::Needs;
-use crate::engine::change::{CallerKnowledge, Change, CheckedFile, Current};
+use crate::engine::change::{CallerKnowledge, Change, CheckedFile, LockedFile};
 use crate::engine::policy::Policy;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
@@ -21,23 +21,23 @@ use crate::text::charset::Charset;
 use crate::text::content::{Content, Encoding};
 use crate::text::lines;
 use crate::text::patch::{
-    Action, Before, FileOutcome, FilePatch, Form, HunkReport, Look, Patch, PlanError, PlanOptions, Refusal,
-    RefusalReason, Whole, is_symlink,
+    FileAction, FileForm, FileOutcome, FilePatch, HunkReport, OriginalFile, Patch, PatchRefusal, PlanError,
+    PlanOptions, RefusalReason, SymlinkMode, WholeFiles, is_symlink,
 };
 use crate::tools::common::{self, DiffWanted, PLACES_LISTED, Refusals};
 
 /// Files of one patch.
-pub struct Files<'e> {
+pub struct PatchFiles<'e> {
     /// Change that includes the files.
     change: Change<'e>,
     /// Files read so far, by path in the patch.
-    known: HashMap<Vec<u8>, Current>,
+    known: HashMap<Vec<u8>, LockedFile>,
     /// Kind of look and location of each path in the patch.
-    found: HashMap<Vec<u8>, (Look, WorkspacePath)>,
+    found: HashMap<Vec<u8>, (SymlinkMode, WorkspacePath)>,
     /// True if a path of the patch exists from the root alone: new paths then begin there too.
     is_from_root: bool,
     /// Paths at which the patch creates or removes a whole file.
-    whole: Whole,
+    whole: WholeFiles,
     /// Tree after the patch.
     result: ResultingTree,
     /// Encoding of the files that the caller named.
@@ -61,14 +61,14 @@ pub enum LineProof {
     Gate(Vec<(u64, u64)>),
 }
 
-impl<'e> Files<'e> {
+impl<'e> PatchFiles<'e> {
     /// Returns the files of a patch, none read yet.
     ///
     /// # Errors
     /// Returns `invalid_request` if an expectation is invalid.
     pub fn new(
         change: Change<'e>,
-        (whole, charset): (Whole, Option<Charset>),
+        (whole, charset): (WholeFiles, Option<Charset>),
         expected: Option<&ExpectedByPath>,
     ) -> Result<Self, Error> {
         let parsed = |(path, sha256): (&String, &String)| {
@@ -93,14 +93,14 @@ impl<'e> Files<'e> {
     pub fn find_start<'p>(&mut self, mut paths: impl Iterator<Item = &'p [u8]>) {
         let workspace = &self.change.engine().workspace;
         let is_from_root = |path: &[u8]| {
-            let found = locate(workspace, path, Look::Itself, false);
+            let found = locate(workspace, path, SymlinkMode::Itself, false);
             found.is_ok_and(|(written, _)| written.as_os_str().as_bytes() != path)
         };
         self.is_from_root = !workspace.base().is_root() && paths.any(is_from_root);
     }
 
     /// Resolves the paths of the expectations.
-    fn settle_expected(&mut self) -> Result<(), Error> {
+    fn resolve_expected(&mut self) -> Result<(), Error> {
         let Some(stated) = self.stated.take() else {
             return Ok(());
         };
@@ -127,7 +127,7 @@ impl<'e> Files<'e> {
     pub fn removed_before(&mut self, paths: BTreeSet<Vec<u8>>) -> Result<BTreeSet<Vec<u8>>, Error> {
         let mut removed = BTreeSet::new();
         for path in paths {
-            if stands(&self.change.engine().workspace, &path) {
+            if path_exists(&self.change.engine().workspace, &path) {
                 continue;
             }
             // A path that cannot be resolved is rejected later.
@@ -165,7 +165,8 @@ impl<'e> Files<'e> {
         if let Some((_, canonical)) = self.found.get(path) {
             return Ok(canonical.clone());
         }
-        let (_, place) = locate(&self.change.engine().workspace, path, Look::Through, self.is_from_root)?;
+        let (_, place) =
+            locate(&self.change.engine().workspace, path, SymlinkMode::Through, self.is_from_root)?;
         Ok(place.path().clone())
     }
 
@@ -173,17 +174,22 @@ impl<'e> Files<'e> {
     ///
     /// # Errors
     /// Fails as for any file that is changed.
-    pub fn before(&mut self, path: &[u8], look: Look, form: Form) -> Result<Option<Before>, Error> {
+    pub fn before(
+        &mut self,
+        path: &[u8],
+        look: SymlinkMode,
+        form: FileForm,
+    ) -> Result<Option<OriginalFile>, Error> {
         if !self.known.contains_key(path) {
-            let current = self.look_at(path, look)?;
+            let current = self.open(path, look)?;
             self.found.insert(path.to_vec(), (look, current.place().path().clone()));
             self.known.insert(path.to_vec(), current);
         }
         let Some(current) = self.known.get(path).filter(|current| current.exists()) else {
             return Ok(None);
         };
-        if current.is_symlink() || form == Form::Bytes {
-            return Ok(Some(Before { bytes: current.shared_bytes(), mode: current.mode() }));
+        if current.is_symlink() || form == FileForm::Bytes {
+            return Ok(Some(OriginalFile { bytes: current.shared_bytes(), mode: current.mode() }));
         }
         let text = common::view(current, self.charset)?;
         // The parts of a patch are UTF-8 or bytes; a file in another encoding is patched as decoded text.
@@ -193,11 +199,11 @@ impl<'e> Files<'e> {
                 Arc::new(text.body.into_owned().into())
             }
         };
-        Ok(Some(Before { bytes, mode: current.mode() }))
+        Ok(Some(OriginalFile { bytes, mode: current.mode() }))
     }
 
     /// Returns the existing file at a path that was read, with the change.
-    pub fn file(&mut self, path: &[u8]) -> Option<(&mut Change<'e>, &Current)> {
+    pub fn file(&mut self, path: &[u8]) -> Option<(&mut Change<'e>, &LockedFile)> {
         let current = self.known.get(path).filter(|current| current.exists())?;
         Some((&mut self.change, current))
     }
@@ -207,26 +213,26 @@ impl<'e> Files<'e> {
     /// # Errors
     /// Fails as for any path.
     pub fn has_expectation(&mut self, path: &[u8]) -> Result<bool, Error> {
-        self.settle_expected()?;
+        self.resolve_expected()?;
         let canonical = self.canonical(path)?;
         Ok(self.expected.as_ref().is_some_and(|expected| expected.contains_key(&canonical)))
     }
 
     /// Opens a file, or a symlink itself. A file that the patch removes, and that is in the way, counts as missing.
-    fn look_at(&mut self, path: &[u8], look: Look) -> Result<Current, Error> {
+    fn open(&mut self, path: &[u8], look: SymlinkMode) -> Result<LockedFile, Error> {
         if let Some(below) = self.below_file(path)? {
-            return self.change.look_beneath(&below);
+            return self.change.open_canonical(&below);
         }
         let (written, place) = locate(&self.change.engine().workspace, path, look, self.is_from_root)?;
         let canonical = place.path().clone();
         let current = match look {
-            Look::Through => self.change.look_to_replace(place),
-            Look::Itself => self.change.look_at_itself(&written),
+            SymlinkMode::Through => self.change.look_to_replace(place),
+            SymlinkMode::Itself => self.change.open_nofollow(&written),
         };
         match current {
             Err(error) if error.kind() == ErrorKind::IsADirectory && self.has_coming_below(path) => {
                 // The patch is already applied, and has replaced the file with a folder.
-                self.change.nothing_at(&canonical)
+                self.change.free_path(&canonical)
             }
             Err(error) if error.kind() == ErrorKind::IsADirectory && self.has_leaving_below(path) => {
                 let mut folders = Vec::new();
@@ -240,7 +246,7 @@ impl<'e> Files<'e> {
                     return Err(error);
                 }
                 self.change.add_cleared(folders);
-                self.change.nothing_at(&canonical)
+                self.change.free_path(&canonical)
             }
             current => current,
         }
@@ -267,7 +273,7 @@ impl<'e> Files<'e> {
             }
             let rest = Path::new(OsStr::from_bytes(rest.get(1..).unwrap_or_default()));
             let is_plain = rest.components().all(|part| matches!(part, std::path::Component::Normal(_)));
-            let place = self.change.look_at_entry(Path::new(OsStr::from_bytes(above)))?;
+            let place = self.change.resolve_entry_to_move(Path::new(OsStr::from_bytes(above)))?;
             if is_plain && place.stat().is_some_and(|stat| !fs::is_folder(stat)) {
                 return Ok(Some(rest.iter().fold(place.path().clone(), |path, name| path.join(name))));
             }
@@ -280,7 +286,7 @@ impl<'e> Files<'e> {
     /// # Errors
     /// Returns `invalid_request`.
     pub fn check_expected(&mut self) -> Result<(), Error> {
-        self.settle_expected()?;
+        self.resolve_expected()?;
         if self.expected.is_none() {
             return Ok(());
         }
@@ -290,7 +296,7 @@ impl<'e> Files<'e> {
         match expected.find(|path| !touched.contains(*path)) {
             None => Ok(()),
             Some(path) => {
-                let shown = self.change.engine().workspace.shown(path);
+                let shown = self.change.engine().workspace.display(path);
                 Err(Error::invalid(format!(
                     "expected_sha256_by_path names {shown}, which the patch does not touch"
                 ))
@@ -307,7 +313,7 @@ impl<'e> Files<'e> {
             PlanError::Read(error) => return error,
             PlanError::Refused { refusals, outcomes } => (refusals, outcomes),
         };
-        if let Err(error) = self.settle_expected() {
+        if let Err(error) = self.resolve_expected() {
             return error;
         }
         let refused = self.with_near_names(request::refused(&refusals), &refusals);
@@ -323,7 +329,7 @@ impl<'e> Files<'e> {
     /// Checks every file of a failed patch at the gate.
     fn gate_of(
         &mut self,
-        refusals: &[Refusal],
+        refusals: &[PatchRefusal],
         outcomes: Vec<FileOutcome>,
         (proof, wanted): (Proof, DiffWanted),
     ) -> Result<(), Error> {
@@ -352,7 +358,7 @@ impl<'e> Files<'e> {
     }
 
     /// Adds similar paths to `error` if it is about a missing file.
-    fn with_near_names(&mut self, error: Error, refusals: &[Refusal]) -> Error {
+    fn with_near_names(&mut self, error: Error, refusals: &[PatchRefusal]) -> Error {
         let missing = refusals.first().filter(|first| first.reason == RefusalReason::NotFound);
         let current = missing.and_then(|missing| self.known.get(&missing.path));
         // If the file exists, the patch itself has renamed or deleted it.
@@ -369,13 +375,13 @@ impl<'e> Files<'e> {
     /// Checks one file at the gate.
     fn prove(
         &mut self,
-        current: Current,
+        current: LockedFile,
         proof: Proof,
         exact_and_unique: bool,
         needs: Needs<'_>,
     ) -> Result<CheckedFile, Error> {
         let expected = self.expected.as_ref().map(|expected| expected.get(current.place().path()).copied());
-        let shown = current.place().shown().to_owned();
+        let shown = current.place().display().to_owned();
         match expected {
             Some(Some(Some(sha256))) => self.change.prove(current, Some(sha256), needs),
             Some(Some(None)) if current.exists() => Err(Error::new(
@@ -397,7 +403,7 @@ impl<'e> Files<'e> {
     /// others have changed it since.
     fn prove_edits(
         &mut self,
-        current: Current,
+        current: LockedFile,
         path: &[u8],
         proof: Proof,
         exact_and_unique: bool,
@@ -416,12 +422,12 @@ impl<'e> Files<'e> {
     }
 
     /// Takes a file that was read; reads it again if it is needed twice.
-    fn take(&mut self, path: &[u8]) -> Result<Current, Error> {
+    fn take_read_file(&mut self, path: &[u8]) -> Result<LockedFile, Error> {
         if let Some(current) = self.known.remove(path) {
             return Ok(current);
         }
-        let look = self.found.get(path).map_or(Look::Through, |(look, _)| *look);
-        self.look_at(path, look)
+        let look = self.found.get(path).map_or(SymlinkMode::Through, |(look, _)| *look);
+        self.open(path, look)
     }
 
     /// Plans the change of one path; takes the new bytes out of its outcome.
@@ -433,24 +439,24 @@ impl<'e> Files<'e> {
         outcome: &mut FileOutcome,
         proof: Proof,
         wanted: DiffWanted,
-    ) -> Result<FilePatched, Error> {
+    ) -> Result<PatchedFile, Error> {
         let after = outcome.after.take().unwrap_or_default();
         let mode = outcome.mode.map(|mode| if is_symlink(mode) { mode } else { mode & 0o777 });
         match (outcome.action, &outcome.from) {
-            (Action::AlreadyApplied, _) => self.already_applied(outcome),
-            (Action::Delete, _) => self.delete(outcome, proof, wanted),
-            (Action::Rename, Some(from)) => self.rename((outcome, after), from, mode, proof, wanted),
-            (Action::Create | Action::Modify | Action::Rename, _) => {
+            (FileAction::AlreadyApplied, _) => self.already_applied(outcome),
+            (FileAction::Delete, _) => self.delete(outcome, proof, wanted),
+            (FileAction::Rename, Some(from)) => self.rename((outcome, after), from, mode, proof, wanted),
+            (FileAction::Create | FileAction::Modify | FileAction::Rename, _) => {
                 self.put((outcome, after), mode, proof, wanted)
             }
         }
     }
 
     /// Returns the response for a file to which everything is already applied.
-    fn already_applied(&mut self, outcome: &FileOutcome) -> Result<FilePatched, Error> {
-        let current = self.take(&outcome.path)?;
+    fn already_applied(&mut self, outcome: &FileOutcome) -> Result<PatchedFile, Error> {
+        let current = self.take_read_file(&outcome.path)?;
         let sha256 = current.exists().then(|| current.sha256());
-        Ok(patched(outcome, Action::AlreadyApplied, current.place().shown(), None, sha256, None))
+        Ok(patched(outcome, FileAction::AlreadyApplied, current.place().display(), None, sha256, None))
     }
 
     /// Plans the deletion of a file.
@@ -459,16 +465,16 @@ impl<'e> Files<'e> {
         outcome: &FileOutcome,
         proof: Proof,
         wanted: DiffWanted,
-    ) -> Result<FilePatched, Error> {
-        let current = self.take(&outcome.path)?;
+    ) -> Result<PatchedFile, Error> {
+        let current = self.take_read_file(&outcome.path)?;
         // A deletion without lines of the file does not show that the caller knows the bytes.
         let is_unseen = outcome.hunks.is_empty() && !outcome.exact_and_unique;
         let needs = if is_unseen { Needs::All } else { Needs::Any };
         let seen = self.prove(current, proof, outcome.exact_and_unique, Needs::Removed(&needs))?;
-        let shown = seen.current().place().shown().to_owned();
+        let shown = seen.current().place().display().to_owned();
         let diff = wanted.of(&shown, Some(seen.current().bytes()), None);
         self.change.remove(seen);
-        Ok(patched(outcome, Action::Delete, &shown, None, None, diff))
+        Ok(patched(outcome, FileAction::Delete, &shown, None, None, diff))
     }
 
     /// Plans the new content of a file.
@@ -478,12 +484,12 @@ impl<'e> Files<'e> {
         mode: Option<u32>,
         proof: Proof,
         wanted: DiffWanted,
-    ) -> Result<FilePatched, Error> {
-        let current = self.take(&outcome.path)?;
+    ) -> Result<PatchedFile, Error> {
+        let current = self.take_read_file(&outcome.path)?;
         let exists = current.exists();
         self.change.must_be_allowed(&current)?;
         let (seen, base) = self.prove_edits(current, &outcome.path, proof, outcome.exact_and_unique)?;
-        let shown = seen.current().place().shown().to_owned();
+        let shown = seen.current().place().display().to_owned();
         let bytes = encoded((outcome, after), (seen.current(), self.charset), self.change.policy(), &shown)?;
         let before = exists.then(|| seen.current().bytes());
         let diff = wanted.of(&shown, before, Some(&bytes));
@@ -499,9 +505,9 @@ impl<'e> Files<'e> {
         };
         let sha256 = self.change.put(seen, bytes, mode, known);
         self.change.note_replaced(outcome.replaced.clone());
-        let done = if exists { Action::Modify } else { Action::Create };
+        let done = if exists { FileAction::Modify } else { FileAction::Create };
         let from = match &outcome.from {
-            Some(from) => Some(self.shown(from)?),
+            Some(from) => Some(self.display(from)?),
             None => None,
         };
         Ok(patched(outcome, done, &shown, from, Some(sha256), diff))
@@ -515,9 +521,9 @@ impl<'e> Files<'e> {
         mode: Option<u32>,
         proof: Proof,
         wanted: DiffWanted,
-    ) -> Result<FilePatched, Error> {
-        let source = self.take(from)?;
-        let to = self.shown(&outcome.path)?;
+    ) -> Result<PatchedFile, Error> {
+        let source = self.take_read_file(from)?;
+        let to = self.display(&outcome.path)?;
         let bytes = encoded((outcome, after), (&source, self.charset), self.change.policy(), &to)?;
         // A plain rename loses no bytes that the caller would have to see.
         let is_pure = bytes == source.bytes();
@@ -531,21 +537,21 @@ impl<'e> Files<'e> {
         } else {
             self.prove_edits(source, from, proof, outcome.exact_and_unique)?.0
         };
-        let target = self.take(&outcome.path)?;
+        let target = self.take_read_file(&outcome.path)?;
         let target = self.prove(target, proof, outcome.exact_and_unique, Needs::Any)?;
         let (old, new) =
-            (source.current().place().shown().to_owned(), target.current().place().shown().to_owned());
+            (source.current().place().display().to_owned(), target.current().place().display().to_owned());
         let diff = wanted.of(&new, Some(source.current().bytes()), Some(&bytes));
         let mode = mode.map(|mode| with_execute_bits(source.current().mode(), mode));
         let sha256 = self.change.rename(source, target, bytes, mode, CallerKnowledge::ChangedLines)?;
         self.change.note_replaced(outcome.replaced.clone());
-        Ok(patched(outcome, Action::Rename, &new, Some(old), Some(sha256), diff))
+        Ok(patched(outcome, FileAction::Rename, &new, Some(old), Some(sha256), diff))
     }
 
     /// Returns a path of the patch for display.
-    fn shown(&mut self, path: &[u8]) -> Result<String, Error> {
+    fn display(&mut self, path: &[u8]) -> Result<String, Error> {
         let canonical = self.canonical(path)?;
-        Ok(self.change.engine().workspace.shown(&canonical))
+        Ok(self.change.engine().workspace.display(&canonical))
     }
 
     /// Checks the tree after the patch: no path is both a file and a folder, no file has two names in the patch, and no
@@ -560,7 +566,7 @@ impl<'e> Files<'e> {
         for outcome in outcomes {
             let path = self.named_once(&mut names, &outcome.path)?;
             if let Some(from) = &outcome.from
-                && outcome.action == Action::Rename
+                && outcome.action == FileAction::Rename
             {
                 let from = self.named_once(&mut names, from)?;
                 result.gone.insert(from);
@@ -599,7 +605,7 @@ impl<'e> Files<'e> {
     /// Fails as for any change.
     pub fn commit(mut self, subject: String, why: Option<String>, vacates: bool) -> Result<(), Error> {
         if vacates {
-            let folders = self.result.vacated(&self.change.engine().workspace)?;
+            let folders = self.result.emptied_folders(&self.change.engine().workspace)?;
             self.change.add_vacated(folders)?;
         }
         self.change.commit(subject, why)
@@ -611,13 +617,13 @@ impl<'e> Files<'e> {
 fn locate(
     workspace: &Workspace,
     path: &[u8],
-    look: Look,
+    look: SymlinkMode,
     is_from_root: bool,
 ) -> Result<(PathBuf, ResolvedPath), Error> {
     let written = PathBuf::from(OsStr::from_bytes(path));
     let resolve = |path: &Path| match look {
-        Look::Through => workspace.resolve_file(path),
-        Look::Itself => workspace.resolve_entry(path),
+        SymlinkMode::Through => workspace.resolve_file(path),
+        SymlinkMode::Itself => workspace.resolve_entry(path),
     };
     let place = resolve(&written)?;
     if place.stat().is_none() && !written.is_absolute() && !workspace.base().is_root() {
@@ -631,14 +637,14 @@ fn locate(
 }
 
 /// Returns true if a path in a patch exists; an error is reported later.
-pub fn stands(workspace: &Workspace, path: &[u8]) -> bool {
-    locate(workspace, path, Look::Itself, false).is_ok_and(|(_, place)| place.stat().is_some())
+pub fn path_exists(workspace: &Workspace, path: &[u8]) -> bool {
+    locate(workspace, path, SymlinkMode::Itself, false).is_ok_and(|(_, place)| place.stat().is_some())
 }
 
 /// Returns the text of the file that a request or a block names, if it can be read.
 pub fn text_of(workspace: &Workspace, given: Option<&Path>, named: Option<&[u8]>) -> Option<Vec<u8>> {
     let path = given.map(|path| path.as_os_str().as_bytes()).or(named)?;
-    let (_, place) = locate(workspace, path, Look::Through, false).ok()?;
+    let (_, place) = locate(workspace, path, SymlinkMode::Through, false).ok()?;
     common::bytes_at(workspace, &place)
 }
 
@@ -659,7 +665,7 @@ fn parse_expected(path: &str, sha256: &str) -> Result<Option<Sha256>, Error> {
 /// Returns `too_large` for the file at `shown`, before it is encoded.
 fn encoded(
     (outcome, after): (&FileOutcome, Vec<u8>),
-    (current, charset): (&Current, Option<Charset>),
+    (current, charset): (&LockedFile, Option<Charset>),
     policy: &Policy,
     shown: &str,
 ) -> Result<Vec<u8>, Error> {
@@ -718,20 +724,20 @@ fn with_execute_bits(old: Option<u32>, asked: u32) -> u32 {
 /// Returns the response for one file.
 fn patched(
     outcome: &FileOutcome,
-    action: Action,
+    action: FileAction,
     shown: &str,
     from: Option<String>,
     sha256: Option<Sha256>,
     diff: Option<String>,
-) -> FilePatched {
-    let hunk = |hunk: &HunkReport| HunkDone {
+) -> PatchedFile {
+    let hunk = |hunk: &HunkReport| AppliedHunk {
         line: hunk.line,
         offset: hunk.offset,
         fuzz: hunk.fuzz,
         tier: (hunk.tier.name() != "exact").then(|| hunk.tier.name()),
-        already_applied: hunk.already_applied && action != Action::AlreadyApplied,
+        already_applied: hunk.already_applied && action != FileAction::AlreadyApplied,
     };
-    FilePatched {
+    PatchedFile {
         path: shown.to_owned(),
         action,
         from,

@@ -22,10 +22,10 @@ use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::escaped;
 use crate::text::patch::{
-    Action, FileOutcome, Format, Patch as Patched, PlanError, PlanOptions, Strip, Whole, compose,
+    FileAction, FileOutcome, Format, Patch as Patched, PlanError, PlanOptions, Strip, WholeFiles, compose,
     parse_within,
 };
-use files::Files;
+use files::PatchFiles;
 pub use request::{ExpectedByPath, PatchText, Request, StripCount};
 pub(super) use tree::ResultingTree;
 
@@ -33,7 +33,7 @@ pub(super) use tree::ResultingTree;
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
     /// One entry per file, in patch order
-    pub files: Vec<FilePatched>,
+    pub files: Vec<PatchedFile>,
     /// Completeness of the list.
     #[serde(flatten)]
     pub end: ListEnd,
@@ -41,11 +41,11 @@ pub struct Response {
 
 /// Effect of a patch on one file.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct FilePatched {
+pub struct PatchedFile {
     /// Path
     pub path: String,
     /// Type of the change
-    pub action: Action,
+    pub action: FileAction,
     /// Source of a renamed or copied file
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
@@ -55,7 +55,7 @@ pub struct FilePatched {
     /// Number of hunks
     pub count: usize,
     /// First 20 hunks
-    pub hunks: Vec<HunkDone>,
+    pub hunks: Vec<AppliedHunk>,
     /// Change, as a unified diff
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
@@ -63,7 +63,7 @@ pub struct FilePatched {
 
 /// Place of a hunk.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct HunkDone {
+pub struct AppliedHunk {
     /// First line in the file now, from 1
     pub line: usize,
     /// Lines below the stated place
@@ -116,14 +116,14 @@ impl Tool for Patch {
     }
 }
 
-impl std::fmt::Display for FilePatched {
+impl std::fmt::Display for PatchedFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let what = match self.action {
-            Action::Create => "created",
-            Action::Modify => "modified",
-            Action::Delete => "deleted",
-            Action::Rename => "renamed",
-            Action::AlreadyApplied => "already applied",
+            FileAction::Create => "created",
+            FileAction::Modify => "modified",
+            FileAction::Delete => "deleted",
+            FileAction::Rename => "renamed",
+            FileAction::AlreadyApplied => "already applied",
         };
         let path = escaped::name(&self.path);
         match &self.from {
@@ -155,7 +155,7 @@ pub fn run(
     let mut patch = parsed.map_err(|error| request::invalid(&error))?;
     let mut options = request.plan_options(patch.format, file_bytes)?;
     if options.strip == Strip::Auto {
-        patch.settle(&|path| files::stands(&engine.workspace, path));
+        patch.resolve_names(&|path| files::path_exists(&engine.workspace, path));
     }
     let wanted = request.options.diff_wanted(engine.policy());
     let named = names(&patch, &options, &request);
@@ -163,10 +163,10 @@ pub fn run(
         named.iter().map(|(field, name)| (*field, Path::new(OsStr::from_bytes(name)))).collect();
     let control = engine.control.clone();
     let change = engine.begin(tool, &named, request.options.change.dry_run)?;
-    let whole = Whole::of(&patch, &options);
+    let whole = WholeFiles::of(&patch, &options);
     let leaving = whole.leaving.clone();
     let mut files =
-        Files::new(change, (whole, request.options.encoding), request.expected_sha256_by_path.as_ref())?;
+        PatchFiles::new(change, (whole, request.options.encoding), request.expected_sha256_by_path.as_ref())?;
     files.find_start(named.iter().map(|(_, path)| path.as_os_str().as_bytes()));
     options.removed = files.removed_before(leaving)?;
     let is_repeated = files.is_repeated(request.digest(), request.expected_sha256_by_path.is_some())?;
@@ -175,7 +175,7 @@ pub fn run(
         by_line::place(&mut patch, &mut files, &texts, request.allow_repeat)?;
     }
     let format = patch.format;
-    let all_applied = is_repeated.then(|| Files::all_applied(&patch, &options));
+    let all_applied = is_repeated.then(|| PatchFiles::all_applied(&patch, &options));
     let composed = composed(patch, &options, &mut files, &control);
     let outcomes = match (composed, all_applied) {
         (Ok(outcomes), _) => outcomes,
@@ -183,7 +183,7 @@ pub fn run(
         (Err(refused), _) => return Err(files.refuse(refused, proof, wanted)),
     };
     // This session applied the patch before, and nothing has changed since.
-    let applied = |outcome| FileOutcome { action: Action::AlreadyApplied, ..outcome };
+    let applied = |outcome| FileOutcome { action: FileAction::AlreadyApplied, ..outcome };
     let outcomes = if is_repeated { outcomes.into_iter().map(applied).collect() } else { outcomes };
     files.check_expected()?;
     files.check_result(&outcomes)?;
@@ -202,7 +202,7 @@ pub fn run(
 fn composed(
     patch: Patched<'_>,
     options: &PlanOptions,
-    files: &mut Files<'_>,
+    files: &mut PatchFiles<'_>,
     control: &Control,
 ) -> Result<Vec<FileOutcome>, PlanError<Error>> {
     let (mut done, total) = (0, u64::try_from(patch.files.len()).ok());
@@ -215,11 +215,11 @@ fn composed(
 
 /// Plans the change of each file; returns the effect on each, and the paths that change.
 fn planned(
-    files: &mut Files<'_>,
+    files: &mut PatchFiles<'_>,
     outcomes: Vec<FileOutcome>,
     proof: Proof,
     wanted: DiffWanted,
-) -> Result<(Vec<FilePatched>, Vec<WorkspacePath>), Error> {
+) -> Result<(Vec<PatchedFile>, Vec<WorkspacePath>), Error> {
     let mut done = Vec::with_capacity(outcomes.len());
     let mut changed = Vec::new();
     let mut refusals = Refusals::default();
@@ -231,7 +231,7 @@ fn planned(
                 continue;
             }
         };
-        if outcome.action != Action::AlreadyApplied {
+        if outcome.action != FileAction::AlreadyApplied {
             changed.push(files.canonical(&outcome.path)?);
         }
         done.push(file);
@@ -307,9 +307,9 @@ impl Tool for ApplyPatch {
         });
         for file in &response.files {
             match file.action {
-                Action::Create => text.entry(&format!("A {}", escaped::name(&file.path))),
-                Action::Delete => text.entry(&format!("D {}", escaped::name(&file.path))),
-                Action::Modify | Action::Rename | Action::AlreadyApplied => {
+                FileAction::Create => text.entry(&format!("A {}", escaped::name(&file.path))),
+                FileAction::Delete => text.entry(&format!("D {}", escaped::name(&file.path))),
+                FileAction::Modify | FileAction::Rename | FileAction::AlreadyApplied => {
                     text.entry(&format!("M {}", escaped::name(&file.path)));
                 }
             }

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use crate::error::{Error, ErrorKind, text};
 use crate::sha256::{Hasher, Sha256};
 use crate::text::patch::{
-    Failure, Fate, Format, HunkFate, ParseError, PatchOptions, PlanOptions, Reason, Refusal, RefusalReason,
-    Strip,
+    Format, HunkFailure, HunkFate, HunkFault, HunkResult, ParseError, PatchOptions, PatchRefusal,
+    PlanOptions, RefusalReason, Strip,
 };
 use crate::tools::common::{ContentOptions, reject_if};
 
@@ -186,12 +186,12 @@ pub fn invalid(error: &ParseError) -> Error {
 }
 
 /// Returns true if a file that changed since it was read could be the cause.
-pub fn may_be_staleness(refusal: &Refusal) -> bool {
+pub fn may_be_staleness(refusal: &PatchRefusal) -> bool {
     matches!(&refusal.reason, RefusalReason::Conflict(conflict) if conflict.fault().is_none())
 }
 
 /// Returns the error for a patch, with all of its problems.
-pub fn refused(refusals: &[Refusal]) -> Error {
+pub fn refused(refusals: &[PatchRefusal]) -> Error {
     let Some(first) = refusals.first() else {
         return Error::internal("a patch refused for no reason");
     };
@@ -218,7 +218,7 @@ pub fn refused(refusals: &[Refusal]) -> Error {
 }
 
 /// Returns the kind and message of one failure.
-fn describe(refusal: &Refusal, path: &str) -> (ErrorKind, String) {
+fn describe(refusal: &PatchRefusal, path: &str) -> (ErrorKind, String) {
     let line = refusal.patch_line;
     match &refusal.reason {
         RefusalReason::AlreadyExists => (
@@ -269,12 +269,12 @@ fn with_slashes(path: &str) -> String {
 }
 
 /// Returns one failure as JSON.
-fn refusal_json(refusal: &Refusal) -> Value {
+fn refusal_json(refusal: &PatchRefusal) -> Value {
     let path = String::from_utf8_lossy(&refusal.path);
     let (kind, message) = describe(refusal, &path);
     match &refusal.reason {
         RefusalReason::Conflict(conflict) => {
-            let (hunks, left_out) = conflict.foremost(LISTED);
+            let (hunks, left_out) = conflict.hunks_to_report(LISTED);
             let hunks: Vec<Value> = hunks.into_iter().map(hunk_json).collect();
             let mut refused = json!({ "path": path, "kind": kind, "hunks": hunks });
             if let Some(object) = refused.as_object_mut().filter(|_| left_out > 0) {
@@ -290,20 +290,20 @@ fn refusal_json(refusal: &Refusal) -> Value {
 fn hunk_json(hunk: &HunkFate) -> Value {
     let (number, patch_line) = (hunk.number, hunk.patch_line);
     let (fate, line) = match &hunk.fate {
-        Fate::Applies { line, .. } => ("applies", line),
-        Fate::AlreadyApplied { line } => ("already_applied", line),
-        Fate::Fails(failure) => return failure_json(number, patch_line, failure),
+        HunkResult::Applies { line, .. } => ("applies", line),
+        HunkResult::AlreadyApplied { line } => ("already_applied", line),
+        HunkResult::Fails(failure) => return failure_json(number, patch_line, failure),
     };
     json!({ "hunk": number, "patch_line": patch_line, "fate": fate, "line": line })
 }
 
 /// Returns a failed hunk with its reason as JSON.
-fn failure_json(number: usize, patch_line: usize, failure: &Failure) -> Value {
+fn failure_json(number: usize, patch_line: usize, failure: &HunkFailure) -> Value {
     let mut fate = json!({
         "hunk": number, "patch_line": patch_line, "fate": "fails", "reason": failure.reason.to_string()
     });
     let Some(object) = fate.as_object_mut() else { return fate };
-    if let Reason::Ambiguous { lines } = &failure.reason {
+    if let HunkFault::Ambiguous { lines } = &failure.reason {
         object.insert("lines".to_owned(), lines.clone().into());
     }
     if let Some(near) = &failure.nearest {

@@ -33,9 +33,9 @@ impl ResultingTree {
     /// Returns `not_a_directory`, `outside_workspace`, or `patch_invalid` for an invalid target.
     pub fn check(&self, workspace: &Workspace) -> Result<(), Error> {
         for path in self.files.iter().chain(self.links.keys()) {
-            let above = ancestors(path).find(|above| self.stands(above));
+            let above = ancestors(path).find(|above| self.creates(above));
             if let Some(above) = above {
-                let (path, above) = (workspace.shown(path), workspace.shown(&above));
+                let (path, above) = (workspace.display(path), workspace.display(&above));
                 let message = format!("the patch makes {above} a file and {path} one below it");
                 return Err(Error::new(ErrorKind::NotADirectory, message).at(path));
             }
@@ -44,20 +44,20 @@ impl ResultingTree {
     }
 
     /// Returns true if the patch creates a file or symlink at `path`.
-    fn stands(&self, path: &WorkspacePath) -> bool {
+    fn creates(&self, path: &WorkspacePath) -> bool {
         self.files.contains(path) || self.links.contains_key(path)
     }
 
     /// Rejects a symlink that leads out of the workspace, in the tree after the patch.
     fn check_link(&self, workspace: &Workspace, path: &WorkspacePath, target: &[u8]) -> Result<(), Error> {
-        let shown = workspace.shown(path);
+        let shown = workspace.display(path);
         if target.is_empty() || target.contains(&0) || target.len() > TARGET_BYTES_MAX {
             let message = format!(
                 "the patch makes {shown} a symlink to nothing: a target has 1 to {TARGET_BYTES_MAX} bytes and no NUL"
             );
             return Err(Error::new(ErrorKind::PatchInvalid, message).at(shown));
         }
-        if self.stays_inside(workspace, path, target) {
+        if self.is_inside(workspace, path, target) {
             return Ok(());
         }
         let target = String::from_utf8_lossy(target).into_owned();
@@ -70,7 +70,7 @@ impl ResultingTree {
 
     /// Follows `target` from the folder of `path`, through symlinks of the patch and existing ones; returns true if it
     /// never leaves the root.
-    fn stays_inside(&self, workspace: &Workspace, path: &WorkspacePath, target: &[u8]) -> bool {
+    fn is_inside(&self, workspace: &Workspace, path: &WorkspacePath, target: &[u8]) -> bool {
         let mut here = path.parent().unwrap_or_default();
         let mut rest = VecDeque::new();
         if !follow(workspace, &mut here, &mut rest, target) {
@@ -115,8 +115,8 @@ impl ResultingTree {
     ///
     /// # Errors
     /// Returns the OS error if one of them cannot be listed.
-    pub fn vacated(&self, workspace: &Workspace) -> Result<Vec<WorkspacePath>, Error> {
-        let is_gone = |path: &&WorkspacePath| !self.stands(path);
+    pub fn emptied_folders(&self, workspace: &Workspace) -> Result<Vec<WorkspacePath>, Error> {
+        let is_gone = |path: &&WorkspacePath| !self.creates(path);
         let mut candidates: Vec<WorkspacePath> =
             self.gone.iter().filter(is_gone).flat_map(ancestors).collect();
         candidates.sort();
@@ -133,7 +133,7 @@ impl ResultingTree {
             }
             let goes = |name: &OsString| {
                 let path = folder.join(name);
-                vacated.contains(&path) || (self.gone.contains(&path) && !self.stands(&path))
+                vacated.contains(&path) || (self.gone.contains(&path) && !self.creates(&path))
             };
             if names_in(workspace, &folder)?.iter().all(goes) {
                 vacated.insert(folder.clone());
@@ -212,5 +212,5 @@ fn names_in(workspace: &Workspace, folder: &WorkspacePath) -> Result<Vec<OsStrin
     let Some(opened) = workspace.find_folder(folder)? else {
         return Ok(Vec::new());
     };
-    fs::names_in(&opened).map_err(|errno| Error::io("list", workspace.shown(folder), errno))
+    fs::names_in(&opened).map_err(|errno| Error::io("list", workspace.display(folder), errno))
 }

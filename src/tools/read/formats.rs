@@ -45,7 +45,7 @@ pub fn take_image(read: &mut FileRead) -> Option<Image> {
 }
 
 /// Properties of a file that is not text.
-struct Binary {
+struct BinaryFile {
     /// MIME type of the file.
     mime: &'static str,
     /// Width and height in pixels, if it is an image.
@@ -66,9 +66,9 @@ pub fn read_binary(
     request: &Request,
     room: AnswerRoom,
 ) -> Result<FileRead, Error> {
-    let shown = place.shown();
+    let shown = place.display();
     let size = fs::size_of(stat);
-    let binary = Binary::of(&mut file, start, size).map_err(|source| Error::io("read", shown, source))?;
+    let binary = BinaryFile::of(&mut file, start, size).map_err(|source| Error::io("read", shown, source))?;
     if request.binary.is_none() && request.if_sha256.is_none() {
         return Err(binary.refused(shown));
     }
@@ -116,7 +116,7 @@ pub fn read_binary(
     Ok(FileRead { base64: Some(base64), raw: bytes, ..read })
 }
 
-impl Binary {
+impl BinaryFile {
     /// Reads the properties of a file, which is at its start and stays there.
     fn of(file: &mut File, start: &[u8], size: u64) -> std::io::Result<Self> {
         let mime = content::mime_of(start);
@@ -166,7 +166,7 @@ pub fn read_notebook(
     stat: &Stat,
     (cell, skip_bytes, room): (Option<usize>, usize, AnswerRoom),
 ) -> Result<FileRead, Error> {
-    let shown = place.shown();
+    let shown = place.display();
     let mut bytes = Vec::new();
     for_each_piece(engine, file, place, |piece| {
         if bytes.len() <= NOTEBOOK_BYTES_MAX {
@@ -311,13 +311,12 @@ fn output_of(output: &Value) -> String {
     match of("output_type") {
         "stream" => {
             let name = if of("name").is_empty() { "stream" } else { of("name") };
-            format!("{name}: {}", shortened(&joined(output.get("text"))))
+            format!("{name}: {}", cut_text(&joined(output.get("text"))))
         }
-        "error" | "pyerr" => format!("error: {}: {}", of("ename"), shortened(of("evalue"))),
+        "error" | "pyerr" => format!("error: {}: {}", of("ename"), cut_text(of("evalue"))),
         _ => {
             let data = output.get("data").and_then(Value::as_object);
-            let text =
-                data.and_then(|data| data.get("text/plain")).map(|text| shortened(&joined(Some(text))));
+            let text = data.and_then(|data| data.get("text/plain")).map(|text| cut_text(&joined(Some(text))));
             let others = data.into_iter().flatten().filter(|(mime, _)| *mime != "text/plain");
             let others: Vec<String> = others
                 .map(|(mime, value)| {
@@ -331,7 +330,7 @@ fn output_of(output: &Value) -> String {
 }
 
 /// Returns a text, cut if it is long.
-fn shortened(text: &str) -> String {
+fn cut_text(text: &str) -> String {
     match text.char_indices().nth(OUTPUT_CHARACTERS) {
         Some((cut, _)) => {
             format!("{}… ({})", text.get(..cut).unwrap_or_default(), plural(text.len(), "byte"))

@@ -20,12 +20,12 @@ use crate::sha256::Sha256;
 use crate::text::answer_size::AnswerRoom;
 use crate::text::charset::Charset;
 use crate::text::escaped::plural;
-use range::{Range, Selection};
+use range::{Range, ReadSelection};
 pub use reader::past_end;
 use reader::read;
 use reader::read_several;
-pub use reader::said as said_of_each;
-use render::Form;
+pub use reader::response_overhead as said_of_each;
+use render::LineForm;
 pub use render::{FileOrRefusal, FileRead, Response};
 use render::{one_as_text, several_as_text};
 
@@ -152,7 +152,7 @@ impl Tool for Read {
                     several_as_text(file, text);
                 }
                 if *not_read > 0 {
-                    text.note(format!("the last {} not read: the response is full", were(*not_read)));
+                    text.note(format!("the last {} not read: the response is full", files_were(*not_read)));
                 }
             }
         }
@@ -172,9 +172,9 @@ impl Request {
 
     /// Resolves a path. Compilers and searches write `a.rs:10-14` for lines 10 to 14 of `a.rs`: if no file has the
     /// whole name, and the request names no lines, it means these lines.
-    fn place_of(&self, engine: &Engine, path: &Path) -> Result<(ResolvedPath, Option<Selection>), Error> {
+    fn place_of(&self, engine: &Engine, path: &Path) -> Result<(ResolvedPath, Option<ReadSelection>), Error> {
         let place = engine.workspace.resolve(path)?;
-        if let Some(only) = engine.workspace.alike(&place) {
+        if let Some(only) = engine.workspace.similar_path(&place) {
             return Ok((engine.workspace.resolve(&only)?, None));
         }
         let names_lines = self.names_lines() || self.ranges.is_some() || self.cell.is_some();
@@ -194,12 +194,12 @@ impl Request {
     }
 
     /// Returns the form of the lines.
-    const fn form(&self) -> Form {
-        Form { line_numbers: self.line_numbers, visible: self.show_whitespace }
+    const fn form(&self) -> LineForm {
+        LineForm { line_numbers: self.line_numbers, visible: self.show_whitespace }
     }
 }
 
 /// Returns a number of files with its verb.
-fn were(count: usize) -> String {
+fn files_were(count: usize) -> String {
     format!("{} {}", plural(count, "file"), if count == 1 { "was" } else { "were" })
 }

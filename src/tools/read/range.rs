@@ -20,7 +20,7 @@ use crate::sha256::{Hasher, Sha256};
 use crate::text::answer_size::AnswerRoom;
 use crate::text::charset::Charset;
 use crate::text::content::BINARY_CHECK_BYTES;
-use crate::text::slice::{SliceBounds, Sliced, Slicer};
+use crate::text::slice::{SliceBounds, SliceResult, TextSlicer};
 use crate::tools::common::{reject_if, unsupported_encoding};
 
 /// Range of lines in a request: from the start, or from the end if negative.
@@ -38,7 +38,7 @@ pub struct Span {
 
 /// Limits of the shown lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Extent {
+pub struct ShownExtent {
     /// Bytes to skip at the start of the first line.
     pub skip_bytes: usize,
     /// Room for all lines.
@@ -57,7 +57,7 @@ impl Span {
     ///
     /// # Errors
     /// Returns `invalid_request` if they end before they begin.
-    pub fn resolve(&self, total: u64, extent: Extent) -> Result<SliceBounds, Error> {
+    pub fn resolve(&self, total: u64, extent: ShownExtent) -> Result<SliceBounds, Error> {
         let from_start = |line: i64| match u64::try_from(line) {
             Ok(line) => line,
             Err(_) => (total + 1).saturating_sub(line.unsigned_abs()),
@@ -74,7 +74,7 @@ impl Span {
             Some(end) => end - offset,
             None => self.lines_max,
         };
-        let Extent { skip_bytes, room, has_others } = extent;
+        let ShownExtent { skip_bytes, room, has_others } = extent;
         let is_last = self.is_relative() && offset + 1 >= total;
         let clips_first = self.clips_first && skip_bytes == 0 && (has_others || (lines_max > 1 && !is_last));
         Ok(SliceBounds { offset, lines_max, skip_bytes, room, clips_first })
@@ -112,7 +112,7 @@ impl std::str::FromStr for Range {
 }
 
 /// Returns the file and the lines in a name such as `a.rs:10-14`, `a.rs:10` or `a.rs:10:5`.
-pub fn lines_in_name(name: &str) -> Option<(&str, Selection)> {
+pub fn lines_in_name(name: &str) -> Option<(&str, ReadSelection)> {
     let (before, last) = name.rsplit_once(':')?;
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let (file, lines) = match before.rsplit_once(':') {
@@ -125,7 +125,7 @@ pub fn lines_in_name(name: &str) -> Option<(&str, Selection)> {
     }
     let Range { start, end } = lines.parse().ok()?;
     let span = Span { start, end, lines_max: u64::MAX, clips_first: true };
-    Some((file, Selection::Lines(span)))
+    Some((file, ReadSelection::Lines(span)))
 }
 
 /// Returns a number at the start of a text, and the rest.
@@ -179,7 +179,7 @@ impl JsonSchema for Range {
 
 /// Requested part of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Selection {
+pub enum ReadSelection {
     /// One range of lines.
     Lines(Span),
     /// Several ranges.
@@ -195,7 +195,7 @@ impl Request {
     ///
     /// # Errors
     /// Returns `invalid_request` if fields contradict each other.
-    pub(super) fn selection(&self, policy: &Policy) -> Result<Selection, Error> {
+    pub(super) fn selection(&self, policy: &Policy) -> Result<ReadSelection, Error> {
         self.check_lines()?;
         let lines_max = match self.limit.unwrap_or(policy.number(Key::ReadLimit)) {
             0 => u64::MAX,
@@ -203,10 +203,10 @@ impl Request {
         };
         if let Some(cell) = self.cell {
             let skip_bytes = self.column.unwrap_or(1) - 1;
-            return Ok(Selection::Cells((cell > 0).then_some(cell), skip_bytes));
+            return Ok(ReadSelection::Cells((cell > 0).then_some(cell), skip_bytes));
         }
         if let Some(line) = self.around_line {
-            return Ok(Selection::Around(line, lines_max));
+            return Ok(ReadSelection::Around(line, lines_max));
         }
         if let Some(ranges) = &self.ranges {
             let span = |range: &Range| Span {
@@ -215,7 +215,7 @@ impl Request {
                 lines_max: u64::MAX,
                 clips_first: true,
             };
-            return Ok(Selection::Ranges(ranges.iter().map(span).collect()));
+            return Ok(ReadSelection::Ranges(ranges.iter().map(span).collect()));
         }
         let start = match (self.offset, self.start_line) {
             (Some(0), Some(line)) => line,
@@ -224,7 +224,7 @@ impl Request {
             (None, start) => start.unwrap_or(1),
         };
         let clips_first = start < 0 || self.end_line.is_some();
-        Ok(Selection::Lines(Span { start, end: self.end_line, lines_max, clips_first }))
+        Ok(ReadSelection::Lines(Span { start, end: self.end_line, lines_max, clips_first }))
     }
 
     /// Moves the first and last line of `view_range` into their own fields.
@@ -313,13 +313,13 @@ pub fn first_bytes(mut file: &File) -> std::io::Result<Vec<u8>> {
 }
 
 /// Result of one pass over a file.
-pub struct Pass {
+pub struct ReadPass {
     /// SHA-256 of the file.
     pub sha256: Sha256,
     /// Size of the file in bytes.
     pub size: u64,
     /// Requested lines.
-    pub sliced: Sliced,
+    pub sliced: SliceResult,
 }
 
 /// Reads a whole file: its SHA-256, and the requested lines of the same bytes.
@@ -331,8 +331,8 @@ pub fn slices(
     file: &mut File,
     place: &ResolvedPath,
     spans: &[Span],
-    (extent, charset): (Extent, Option<Charset>),
-) -> Result<Pass, Error> {
+    (extent, charset): (ShownExtent, Option<Charset>),
+) -> Result<ReadPass, Error> {
     let is_relative = spans.iter().any(Span::is_relative);
     let (mut terminator, mut known, mut size) = (b'\n', None, u64::MAX);
     for _ in 0..READ_PASSES_MAX {
@@ -343,8 +343,8 @@ pub fn slices(
             let resolved = spans.iter().map(|span| span.resolve(total, extent));
             resolved.collect::<Result<Vec<_>, _>>()?
         };
-        file.seek(SeekFrom::Start(0)).map_err(|source| Error::io("read", place.shown(), source))?;
-        let pass = one_pass(engine, file.take(size), place, &wanted, (terminator, charset))?;
+        file.seek(SeekFrom::Start(0)).map_err(|source| Error::io("read", place.display(), source))?;
+        let pass = read_in_pieces(engine, file.take(size), place, &wanted, (terminator, charset))?;
         size = pass.size;
         let is_cut_right = pass.sliced.line_ending.terminator() == terminator;
         let is_counted = !is_relative || known == Some((pass.sha256, pass.sliced.total_lines));
@@ -354,21 +354,22 @@ pub fn slices(
         known = is_cut_right.then_some((pass.sha256, pass.sliced.total_lines));
         terminator = pass.sliced.line_ending.terminator();
     }
-    Err(Error::new(ErrorKind::IoError, format!("{} was changed while it was being read", place.shown()))
-        .at(place.shown())
+    Err(Error::new(ErrorKind::IoError, format!("{} was changed while it was being read", place.display()))
+        .at(place.display())
         .suggest("Wait until the program that writes it has finished, then read it again."))
 }
 
 /// Reads a whole file in pieces: its SHA-256, its size, and the requested lines.
-pub fn one_pass(
+pub fn read_in_pieces(
     engine: &Engine,
     file: impl Read,
     place: &ResolvedPath,
     wanted: &[SliceBounds],
     (terminator, charset): (u8, Option<Charset>),
-) -> Result<Pass, Error> {
-    let (mut slicer, mut hasher, mut size) = (Slicer::new(wanted, terminator, charset), Hasher::default(), 0);
-    let unsupported = |what| unsupported_encoding(place.shown(), what);
+) -> Result<ReadPass, Error> {
+    let (mut slicer, mut hasher, mut size) =
+        (TextSlicer::new(wanted, terminator, charset), Hasher::default(), 0);
+    let unsupported = |what| unsupported_encoding(place.display(), what);
     let mut refused = None;
     for_each_piece(engine, file, place, |piece| {
         hasher.update(piece);
@@ -381,7 +382,7 @@ pub fn one_pass(
         return Err(unsupported(what));
     }
     let sliced = slicer.finish().map_err(unsupported)?;
-    Ok(Pass { sha256: hasher.finish(), size, sliced })
+    Ok(ReadPass { sha256: hasher.finish(), size, sliced })
 }
 
 /// Passes a file on piece by piece.
@@ -409,7 +410,7 @@ pub fn for_each_piece(
                 }
             }
             Err(source) if source.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(source) => return Err(Error::io("read", place.shown(), source)),
+            Err(source) => return Err(Error::io("read", place.display(), source)),
         }
     }
 }

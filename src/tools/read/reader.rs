@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::Stat;
 
-use super::range::{Extent, Pass, Selection, Span, first_bytes, slices};
+use super::range::{ReadPass, ReadSelection, ShownExtent, Span, first_bytes, slices};
 use super::render::{
-    self, FileOrRefusal, FileRead, Form, Part, RangeRead, Response, TextRead, lines_of, longest_start,
+    self, FileOrRefusal, FileRead, LineForm, RangeRead, Response, ShownPart, TextRead, lines_of,
+    longest_start,
 };
 use super::{Request, formats};
 use crate::engine::Engine;
@@ -23,7 +24,7 @@ use crate::text::answer_size::{AnswerRoom, TextSize};
 use crate::text::content::{self, Encoding};
 use crate::text::escaped::plural;
 use crate::text::lines::ending_of;
-use crate::text::slice::{Clipped, Slice, Sliced, clipped_bytes, is_very_long};
+use crate::text::slice::{ClippedStart, Slice, SliceResult, clipped_bytes, is_very_long};
 use crate::text::{escaped, lines};
 use crate::tools::targets;
 
@@ -32,43 +33,43 @@ pub fn read(
     engine: &mut Engine,
     path: &Path,
     request: &Request,
-    selection: &Selection,
+    selection: &ReadSelection,
     room: AnswerRoom,
 ) -> Result<FileRead, Error> {
     let (place, lines) = request.place_of(engine, path)?;
     let selection = lines.as_ref().unwrap_or(selection);
     let (mut file, stat) = engine.workspace.open_file(&place)?;
-    let start = first_bytes(&file).map_err(|source| Error::io("read", place.shown(), source))?;
+    let start = first_bytes(&file).map_err(|source| Error::io("read", place.display(), source))?;
     if content::looks_binary(&start) {
         return formats::read_binary(engine, &place, file, &stat, &start, request, room);
     }
     let spans = match selection {
-        Selection::Cells(cell, skip_bytes) if request.if_sha256.is_none() => {
+        ReadSelection::Cells(cell, skip_bytes) if request.if_sha256.is_none() => {
             return formats::read_notebook(engine, &place, &mut file, &stat, (*cell, *skip_bytes, room));
         }
-        Selection::Cells(..) => Vec::new(),
-        Selection::Lines(span) => vec![*span],
-        Selection::Ranges(spans) => spans.clone(),
-        Selection::Around(line, _) => window(*line).to_vec(),
+        ReadSelection::Cells(..) => Vec::new(),
+        ReadSelection::Lines(span) => vec![*span],
+        ReadSelection::Ranges(spans) => spans.clone(),
+        ReadSelection::Around(line, _) => window(*line).to_vec(),
     };
     let room = within_ranges(room, spans.len());
-    let is_around = matches!(selection, Selection::Around(..));
+    let is_around = matches!(selection, ReadSelection::Around(..));
     let window = if is_around { AnswerRoom::new(WINDOW_BYTES) } else { room };
     let skip_bytes = request.column.unwrap_or(1) - 1;
-    let extent = Extent { skip_bytes, room: window, has_others: spans.len() > 1 };
+    let extent = ShownExtent { skip_bytes, room: window, has_others: spans.len() > 1 };
     let pass = slices(engine, &mut file, &place, &spans, (extent, request.encoding))?;
     if request.if_sha256 == Some(pass.sha256) {
         engine.mark_shown(place.path(), pass.sha256, &stat, &[]);
         let unchanged = FileRead::new(&place, pass.sha256, pass.size, &stat);
         return Ok(FileRead { unchanged: true, ..unchanged });
     }
-    if let Selection::Cells(cell, skip_bytes) = selection {
-        file.seek(SeekFrom::Start(0)).map_err(|source| Error::io("read", place.shown(), source))?;
+    if let ReadSelection::Cells(cell, skip_bytes) = selection {
+        file.seek(SeekFrom::Start(0)).map_err(|source| Error::io("read", place.display(), source))?;
         return formats::read_notebook(engine, &place, &mut file, &stat, (*cell, *skip_bytes, room));
     }
     let parts = match selection {
-        Selection::Around(line, lines_max) => {
-            let bounds = Bounds { lines_max: *lines_max, room, form: request.form() };
+        ReadSelection::Around(line, lines_max) => {
+            let bounds = BlockBounds { lines_max: *lines_max, room, form: request.form() };
             vec![part(&pass, *line, bounds)]
         }
         _ => render::parts(&pass, request.form(), room),
@@ -82,7 +83,7 @@ fn within_ranges(room: AnswerRoom, count: usize) -> AnswerRoom {
     const SAID_BYTES: usize = 140;
     /// Number of ranges for which these bytes do not count.
     const FEW: usize = 5;
-    room.beside(TextSize::plain(SAID_BYTES * count.saturating_sub(FEW))).or_a_byte()
+    room.room_after(TextSize::plain(SAID_BYTES * count.saturating_sub(FEW))).or_a_byte()
 }
 
 /// Returns the response with the shown parts.
@@ -91,14 +92,14 @@ fn answer(
     place: &ResolvedPath,
     stat: &Stat,
     request: &Request,
-    selection: &Selection,
-    pass: &Pass,
-    mut parts: Vec<Part>,
+    selection: &ReadSelection,
+    pass: &ReadPass,
+    mut parts: Vec<ShownPart>,
 ) -> FileRead {
-    let seen: Vec<(u64, u64)> = parts.iter().flat_map(Part::seen).collect();
+    let seen: Vec<(u64, u64)> = parts.iter().flat_map(ShownPart::whole_lines).collect();
     engine.mark_shown(place.path(), pass.sha256, stat, &seen);
     let ends_where_asked = match selection {
-        Selection::Lines(span) => span.end.is_some(),
+        ReadSelection::Lines(span) => span.end.is_some(),
         _ => true,
     };
     let mut text = TextRead::new(&pass.sliced, &parts, ends_where_asked);
@@ -108,12 +109,13 @@ fn answer(
     warn_of_text(engine, place, &pass.sliced, &parts, request.column);
     let form = request.form();
     // With a named encoding, the caller wants to read the text.
-    let is_plain = form == Form::default() && pass.sliced.encoding.charset().is_none();
+    let is_plain = form == LineForm::default() && pass.sliced.encoding.charset().is_none();
     let mut raw = Vec::new();
     for part in &mut parts {
         part.show(form, &pass.sliced);
-        if matches!(selection, Selection::Ranges(_)) {
-            let header = format!("==> {}:{}-{} <==\n", escaped::name(place.shown()), part.first, part.last());
+        if matches!(selection, ReadSelection::Ranges(_)) {
+            let header =
+                format!("==> {}:{}-{} <==\n", escaped::name(place.display()), part.first, part.last());
             raw.extend_from_slice(header.as_bytes());
         }
         if is_plain {
@@ -129,7 +131,7 @@ fn answer(
         raw,
         ..FileRead::new(place, pass.sha256, pass.size, stat)
     };
-    if matches!(selection, Selection::Ranges(_)) {
+    if matches!(selection, ReadSelection::Ranges(_)) {
         let ranges = parts.into_iter().map(|part| RangeRead {
             start_line: part.first,
             end_line: part.last(),
@@ -143,7 +145,7 @@ fn answer(
 }
 
 /// Returns the SHA-256 of lines on disk, if whole lines are shown.
-fn range_sha256(part: &Part, text: &Sliced) -> Option<Sha256> {
+fn range_sha256(part: &ShownPart, text: &SliceResult) -> Option<Sha256> {
     part.is_whole()
         .then(|| Sha256::of(&content::on_disk(&part.lines.bytes, (text.encoding, text.bom), part.is_start())))
 }
@@ -157,18 +159,18 @@ pub fn past_end(line: u64, shown: &str, total_lines: u64) -> String {
 fn warn_of_text(
     engine: &mut Engine,
     place: &ResolvedPath,
-    text: &Sliced,
-    parts: &[Part],
+    text: &SliceResult,
+    parts: &[ShownPart],
     column: Option<usize>,
 ) {
-    let shown = place.shown();
+    let shown = place.display();
     if text.encoding == Encoding::Bytes {
         engine.warn(text!(
             "{} is not UTF-8: invalid bytes are shown as \u{fffd} and are kept as they are. Set `encoding` to see its text.",
             shown
         ));
     }
-    let is_past_end = |part: &&Part| part.first > text.total_lines && part.first > 1;
+    let is_past_end = |part: &&ShownPart| part.first > text.total_lines && part.first > 1;
     if let (Some(column), Some(part)) = (column, parts.iter().find(|part| part.lines.skipped_all)) {
         engine.warn(format!("column {column} is past the end of line {}", part.first - 1));
     } else if let Some(part) = parts.iter().find(is_past_end) {
@@ -196,19 +198,19 @@ pub fn window(line: u64) -> [Span; 2] {
 
 /// Limits of a block.
 #[derive(Debug, Clone, Copy)]
-pub struct Bounds {
+pub struct BlockBounds {
     /// Largest number of lines.
     pub lines_max: u64,
     /// Room for the shown lines.
     pub room: AnswerRoom,
     /// Form of the lines.
-    pub form: Form,
+    pub form: LineForm,
 }
 
 /// Returns the block around `line`, as much of it as the limits allow. The line itself has priority; the others are
 /// clipped if they are very long.
-pub fn part(pass: &Pass, line: u64, bounds: Bounds) -> Part {
-    let (lines, at) = looked_at(pass, line, bounds.room);
+pub fn part(pass: &ReadPass, line: u64, bounds: BlockBounds) -> ShownPart {
+    let (lines, at) = searched_lines(pass, line, bounds.room);
     let Some(own) = lines.get(at) else {
         return line_alone(line, &[], false, bounds);
     };
@@ -219,11 +221,11 @@ pub fn part(pass: &Pass, line: u64, bounds: Bounds) -> Part {
     let texts: Vec<&[u8]> = lines.iter().map(|line| line.bytes.as_ref()).collect();
     let (first, last) = lines::enclosing_block(&texts, at);
     let first_number = line.saturating_sub(at as u64);
-    let (from, to) = grown(&lines, (first.min(at), last.max(at)), at, first_number, bounds);
+    let (from, to) = grow_block(&lines, (first.min(at), last.max(at)), at, first_number, bounds);
     // A block that reaches the end of the searched lines continues after them.
     let is_beyond = last + 1 == lines.len() && first_number + (last as u64) < pass.sliced.total_lines;
     let kept = lines.get(from..=to).unwrap_or_default();
-    Part {
+    ShownPart {
         first: first_number + from as u64,
         lines: Slice {
             bytes: kept.iter().flat_map(|line| line.bytes.iter().copied()).collect(),
@@ -232,20 +234,20 @@ pub fn part(pass: &Pass, line: u64, bounds: Bounds) -> Part {
             stopped: to < last || is_beyond,
             ..Slice::default()
         },
-        ..Part::default()
+        ..ShownPart::default()
     }
 }
 
 /// Line of the block.
-struct Line<'a> {
+struct NumberedLine<'a> {
     /// Shown bytes, with the line ending.
     bytes: Cow<'a, [u8]>,
     /// Position of the clip, if any.
-    clipped: Option<Clipped>,
+    clipped: Option<ClippedStart>,
 }
 
 /// Returns the searched lines in their shown form, and the index of the requested one.
-fn looked_at(pass: &Pass, line: u64, room: AnswerRoom) -> (Vec<Line<'_>>, usize) {
+fn searched_lines(pass: &ReadPass, line: u64, room: AnswerRoom) -> (Vec<NumberedLine<'_>>, usize) {
     let style = pass.sliced.line_ending;
     let (before, from) = match pass.sliced.parts.as_slice() {
         // If the lines before could not all be searched, the block begins with the line.
@@ -256,22 +258,22 @@ fn looked_at(pass: &Pass, line: u64, room: AnswerRoom) -> (Vec<Line<'_>>, usize)
     let at = of(before);
     let first_number = line.saturating_sub(at as u64);
     let slices = before.into_iter().chain(from);
-    let known: Vec<Clipped> = slices.clone().flat_map(|slice| slice.clipped.iter().copied()).collect();
+    let known: Vec<ClippedStart> = slices.clone().flat_map(|slice| slice.clipped.iter().copied()).collect();
     let texts = slices.flat_map(|slice| lines_of(&slice.bytes, style));
     let lines = texts.zip(first_number..).map(|(bytes, number)| {
         let known = known.iter().find(|clipped| clipped.line == number).copied();
         if number == line {
-            Line { bytes: bytes.into(), clipped: known }
+            NumberedLine { bytes: bytes.into(), clipped: known }
         } else {
-            Line::of(bytes, number, known, room)
+            NumberedLine::of(bytes, number, known, room)
         }
     });
     (lines.collect(), at)
 }
 
-impl<'a> Line<'a> {
+impl<'a> NumberedLine<'a> {
     /// Returns a line, clipped if it is very long; `known` is an earlier clip.
-    fn of(bytes: &'a [u8], number: u64, known: Option<Clipped>, room: AnswerRoom) -> Self {
+    fn of(bytes: &'a [u8], number: u64, known: Option<ClippedStart>, room: AnswerRoom) -> Self {
         let is_clipped = room.is_bounded() && (known.is_some() || is_very_long(bytes, room));
         if !is_clipped {
             return Self { bytes: bytes.into(), clipped: known };
@@ -281,27 +283,27 @@ impl<'a> Line<'a> {
         let kept = clipped_bytes(body, room);
         let length = known.map_or(body.len() as u64, |known| known.length);
         let bytes = [body.get(..kept).unwrap_or_default(), ending].concat();
-        Self { bytes: bytes.into(), clipped: Some(Clipped { line: number, kept, length }) }
+        Self { bytes: bytes.into(), clipped: Some(ClippedStart { line: number, kept, length }) }
     }
 }
 
 /// Returns only the line, as much of it as fits; `is_cut` is true if it is longer than `bytes`.
-fn line_alone(line: u64, bytes: &[u8], is_cut: bool, bounds: Bounds) -> Part {
+fn line_alone(line: u64, bytes: &[u8], is_cut: bool, bounds: BlockBounds) -> ShownPart {
     let length = longest_start(bytes, line, bounds.form, bounds.room);
     let cut_at = (is_cut || length < bytes.len()).then_some(length);
     let bytes = bytes.get(..length).unwrap_or_default().to_vec();
     let ended_lines = u64::from(cut_at.is_none() && !bytes.is_empty());
     let lines = Slice { bytes, ended_lines, cut_at, stopped: cut_at.is_some(), ..Slice::default() };
-    Part { first: line, lines, ..Part::default() }
+    ShownPart { first: line, lines, ..ShownPart::default() }
 }
 
 /// Returns the lines around `at` in a block that the limits allow: one below, one above, in turn.
-fn grown(
-    lines: &[Line<'_>],
+fn grow_block(
+    lines: &[NumberedLine<'_>],
     (first, last): (usize, usize),
     at: usize,
     first_number: u64,
-    bounds: Bounds,
+    bounds: BlockBounds,
 ) -> (usize, usize) {
     let (mut from, mut to) = (at, at);
     let with = |used: TextSize, line: usize| {
@@ -341,7 +343,7 @@ pub fn read_several(
     engine: &mut Engine,
     paths: &[&PathBuf],
     request: &Request,
-    selection: &Selection,
+    selection: &ReadSelection,
     room: AnswerRoom,
 ) -> Result<Response, Error> {
     if paths.len() > READ_PATHS_MAX {
@@ -351,7 +353,7 @@ pub fn read_several(
         ))
         .detail("field", "paths"));
     }
-    let mut room = Room::new(engine, paths, room);
+    let mut room = ResponseRoom::new(engine, paths, room);
     let (mut files, mut first_error) = (Vec::new(), None);
     for (number, path) in paths.iter().enumerate().take(room.sizes.len()) {
         engine.control.check()?;
@@ -360,14 +362,14 @@ pub fn read_several(
         }
         match read(engine, path, request, selection, room.share_of(number)) {
             Ok(read) => {
-                room.take(read.payload_size());
+                room.subtract(read.payload_size());
                 files.push(FileOrRefusal::Read(Box::new(read)));
             }
             Err(error) => {
                 let error = targets::or_moved(engine, error);
                 let item = refused(path, &error);
                 let bytes = usize::try_from(json_bytes(&item)).unwrap_or(usize::MAX);
-                room.take(TextSize::plain(bytes.saturating_sub(said(path))));
+                room.subtract(TextSize::plain(bytes.saturating_sub(response_overhead(path))));
                 files.push(item);
                 first_error.get_or_insert(error);
             }
@@ -386,7 +388,7 @@ pub fn read_several(
 }
 
 /// Returns the bytes of a file in a response besides its content.
-pub fn said(path: &Path) -> usize {
+pub fn response_overhead(path: &Path) -> usize {
     SAID_BYTES + path.as_os_str().len()
 }
 
@@ -419,7 +421,7 @@ fn none_read(first: Error, files: Vec<FileOrRefusal>, not_read: usize) -> Error 
 }
 
 /// Remaining room of a response.
-struct Room {
+struct ResponseRoom {
     /// Room left for content.
     left: AnswerRoom,
     /// Bytes used beyond the limit.
@@ -428,17 +430,17 @@ struct Room {
     sizes: Vec<usize>,
 }
 
-impl Room {
+impl ResponseRoom {
     /// Returns the whole room, without the other fields of each file.
     fn new(engine: &Engine, paths: &[&PathBuf], room: AnswerRoom) -> Self {
         let (mut left, mut sizes) = (room, Vec::new());
         for (number, path) in paths.iter().enumerate() {
             // A single file may have its other fields besides a full payload; so may the first of several.
-            let said = TextSize::plain(if number == 0 { 0 } else { said(path) });
+            let said = TextSize::plain(if number == 0 { 0 } else { response_overhead(path) });
             if !left.holds(said) {
                 break;
             }
-            left = left.beside(said);
+            left = left.room_after(said);
             let place = engine.workspace.resolve(path).ok();
             let size = place.and_then(|place| place.stat().map(fs::size_of)).unwrap_or(0);
             sizes.push(usize::try_from(size).unwrap_or(usize::MAX));
@@ -463,10 +465,10 @@ impl Room {
     }
 
     /// Subtracts the size of a file that was read.
-    fn take(&mut self, size: TextSize) {
+    fn subtract(&mut self, size: TextSize) {
         if !self.left.holds(size) {
-            self.overdrawn += size.beyond(self.left);
+            self.overdrawn += size.excess_bytes(self.left);
         }
-        self.left = self.left.beside(size);
+        self.left = self.left.room_after(size);
     }
 }

@@ -4,7 +4,7 @@ use rustix::fs::Stat;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::range::Pass;
+use super::range::ReadPass;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::ErrorKind;
@@ -14,20 +14,20 @@ use crate::text::content::Encoding;
 use crate::text::escaped;
 use crate::text::escaped::plural;
 use crate::text::lines::{LineEnding, LineSpan};
-use crate::text::slice::{Clipped, Slice, Sliced};
+use crate::text::slice::{ClippedStart, Slice, SliceResult};
 use crate::tools::Text;
 use crate::tools::common::is_zero;
 
 /// Form of shown lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Form {
+pub struct LineForm {
     /// True if each line has its number and a tab first; the text after the first tab is the line.
     pub line_numbers: bool,
     /// True if blanks and look-alikes are visible.
     pub visible: bool,
 }
 
-impl Form {
+impl LineForm {
     /// Returns a line in this form.
     pub fn of(self, line: &[u8], number: u64) -> String {
         let text =
@@ -38,7 +38,7 @@ impl Form {
 
 /// Part of a text that is shown.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct ShownPart {
     /// First line, from 1.
     pub first: u64,
     /// Its lines.
@@ -47,14 +47,14 @@ pub struct Part {
     pub text: String,
 }
 
-impl Part {
+impl ShownPart {
     /// Returns its last line, including a cut one; one less than its first if it has none.
     pub fn last(&self) -> u64 {
         self.first + self.lines.ended_lines + u64::from(self.lines.cut_at.is_some()) - 1
     }
 
     /// Returns the lines that are shown whole, as ranges.
-    pub fn seen(&self) -> Vec<(u64, u64)> {
+    pub fn whole_lines(&self) -> Vec<(u64, u64)> {
         let mut from = self.first + u64::from(self.lines.skipped > 0);
         let mut seen = Vec::with_capacity(self.lines.clipped.len() + 1);
         for clipped in &self.lines.clipped {
@@ -84,8 +84,8 @@ impl Part {
     }
 
     /// Builds the text to show.
-    pub fn show(&mut self, form: Form, text: &Sliced) {
-        self.text = if form == Form::default() {
+    pub fn show(&mut self, form: LineForm, text: &SliceResult) {
+        self.text = if form == LineForm::default() {
             // A check of the whole text is faster than the search of the lossy conversion for its first error.
             let lossy = |_| String::from_utf8_lossy(&self.lines.bytes).into_owned();
             std::str::from_utf8(&self.lines.bytes).map_or_else(lossy, str::to_owned)
@@ -98,7 +98,7 @@ impl Part {
     }
 
     /// Cuts it to the limit, in the form of its lines; returns the used size.
-    fn fit(&mut self, form: Form, style: LineEnding, used: TextSize, room: AnswerRoom) -> TextSize {
+    fn fit(&mut self, form: LineForm, style: LineEnding, used: TextSize, room: AnswerRoom) -> TextSize {
         let (mut used, mut kept, mut kept_lines) = (used, Vec::with_capacity(self.lines.bytes.len()), 0);
         let mut clipped = Vec::new();
         let mut known = std::mem::take(&mut self.lines.clipped).into_iter().peekable();
@@ -137,7 +137,7 @@ impl Part {
 
 /// Returns the length of the longest start of a line, shown as `number`, that fits the limit: whole characters, at
 /// least one.
-pub fn longest_start(line: &[u8], number: u64, form: Form, room: AnswerRoom) -> usize {
+pub fn longest_start(line: &[u8], number: u64, form: LineForm, room: AnswerRoom) -> usize {
     let is_within = |length: usize| {
         let start = line.get(..length).unwrap_or_default();
         room.holds(TextSize::of(form.of(start, number).as_bytes()))
@@ -158,12 +158,12 @@ pub fn longest_start(line: &[u8], number: u64, form: Form, room: AnswerRoom) -> 
 }
 
 /// Returns the parts that were found, within one limit; none after the first that is cut.
-pub fn parts(pass: &Pass, form: Form, room: AnswerRoom) -> Vec<Part> {
+pub fn parts(pass: &ReadPass, form: LineForm, room: AnswerRoom) -> Vec<ShownPart> {
     let (mut shown, mut used) = (Vec::new(), TextSize::default());
     // A single pass already cut its lines to the limit, if they are shown unchanged.
-    let is_within = pass.sliced.parts.len() <= 1 && form == Form::default();
+    let is_within = pass.sliced.parts.len() <= 1 && form == LineForm::default();
     for slice in &pass.sliced.parts {
-        let mut part = Part { first: slice.offset + 1, lines: slice.clone(), text: String::new() };
+        let mut part = ShownPart { first: slice.offset + 1, lines: slice.clone(), text: String::new() };
         if !is_within {
             used = part.fit(form, pass.sliced.line_ending, used, room);
         }
@@ -354,8 +354,8 @@ pub struct NotebookRead {
     pub next_column: Option<usize>,
 }
 
-impl From<&Clipped> for ClippedLine {
-    fn from(clipped: &Clipped) -> Self {
+impl From<&ClippedStart> for ClippedLine {
+    fn from(clipped: &ClippedStart) -> Self {
         Self { line: clipped.line, next_column: clipped.kept + 1, bytes: clipped.length }
     }
 }
@@ -380,7 +380,7 @@ impl FileRead {
     /// Returns the response for a file of which nothing is shown yet.
     pub fn new(place: &ResolvedPath, sha256: Sha256, size: u64, stat: &Stat) -> Self {
         Self {
-            path: place.shown().to_owned(),
+            path: place.display().to_owned(),
             content: None,
             ranges: Vec::new(),
             literal: None,
@@ -409,7 +409,7 @@ impl FileRead {
 
 impl TextRead {
     /// Returns the description of the shown parts of a text.
-    pub fn new(text: &Sliced, parts: &[Part], ends_where_asked: bool) -> Self {
+    pub fn new(text: &SliceResult, parts: &[ShownPart], ends_where_asked: bool) -> Self {
         // A range past the end has no last line.
         let last = parts.iter().rfind(|part| part.last() >= part.first).or(parts.last());
         let (start_line, end_line) = match (parts.first(), last) {
@@ -420,7 +420,7 @@ impl TextRead {
         let goes_on = stopped.is_some() || (end_line < text.total_lines && !ends_where_asked);
         let after = goes_on.then(|| {
             let column = stopped.and_then(|part| part.lines.cut_at).map(|cut| cut + 1);
-            (stopped.map_or(end_line, Part::next_offset), column)
+            (stopped.map_or(end_line, ShownPart::next_offset), column)
         });
         let clipped: Vec<ClippedLine> =
             parts.iter().flat_map(|part| &part.lines.clipped).map(ClippedLine::from).collect();

@@ -136,7 +136,7 @@ pub fn review(
             review.truncated = true;
             break;
         }
-        room = room.beside(size);
+        room = room.room_after(size);
         let sides = read.iter().filter(|(fork, _)| forks.contains(fork.record.name.as_str()));
         let (shared, is_whole) = compared(&path, sides, (stat, &mut room))?;
         review.truncated |= !is_whole;
@@ -163,7 +163,7 @@ fn compared<'f>(
         let is_shown = !stat && !same && room.holds(size);
         is_whole &= stat || same || is_shown;
         if is_shown {
-            *room = room.beside(size);
+            *room = room.room_after(size);
         }
         let diff = is_shown.then(|| String::from_utf8_lossy(&diff).into_owned());
         sides.push(SharedSide { fork: fork.record.name.clone(), same, diff });
@@ -196,7 +196,7 @@ fn reviewed(
         insertions += file.insertions.unwrap_or_default();
         deletions += file.deletions.unwrap_or_default();
         if more_files == 0 && room.holds(file.size()) {
-            *room = room.beside(file.size());
+            *room = room.room_after(file.size());
             files.push(file);
         } else {
             more_files += 1;
@@ -220,7 +220,7 @@ fn reviewed(
 }
 
 /// Adds the comparison to `text`.
-pub fn tell(review: &ForkReview, text: &mut Text) {
+pub fn add_comparison(review: &ForkReview, text: &mut Text) {
     if let Some(path) = &review.html {
         text.name(path);
         text.out.push(text.separator);
@@ -282,7 +282,7 @@ pub fn page(review: &ForkReview, name: &str) -> String {
             markup(&fork.created)
         );
         if let Some(why) = &fork.why {
-            let _ = writeln!(page, "<p class=\"why\">{}</p>", markup(&shown(why)));
+            let _ = writeln!(page, "<p class=\"why\">{}</p>", markup(&visible_text(why)));
         }
         for (heading, lines) in [
             ("Files", fork.files.iter().map(FileStat::line).collect()),
@@ -290,7 +290,7 @@ pub fn page(review: &ForkReview, name: &str) -> String {
         ] {
             if !lines.is_empty() {
                 let items: String =
-                    lines.iter().map(|line| format!("<li>{}</li>", markup(&shown(line)))).collect();
+                    lines.iter().map(|line| format!("<li>{}</li>", markup(&visible_text(line)))).collect();
                 let _ = writeln!(page, "<h3>{heading}</h3><ul>{items}</ul>");
             }
         }
@@ -298,7 +298,11 @@ pub fn page(review: &ForkReview, name: &str) -> String {
     }
     page.push_str("</div>\n");
     for file in &review.shared {
-        let _ = write!(page, "<h2 class=\"file\">{}</h2>\n<div class=\"row\">\n", markup(&shown(&file.path)));
+        let _ = write!(
+            page,
+            "<h2 class=\"file\">{}</h2>\n<div class=\"row\">\n",
+            markup(&visible_text(&file.path))
+        );
         for side in &file.sides {
             let diff = side.diff.as_deref().map(diff_markup);
             let diff = diff.unwrap_or_else(|| if side.same { "as before" } else { "not shown" }.to_owned());
@@ -313,7 +317,7 @@ pub fn page(review: &ForkReview, name: &str) -> String {
 /// Returns a diff with a mark on each added and removed line.
 fn diff_markup(diff: &str) -> String {
     let line = |line: &str| {
-        let text = markup(&shown(line));
+        let text = markup(&visible_text(line));
         match line.as_bytes().first() {
             Some(b'+') => format!("<ins>{text}</ins>\n"),
             Some(b'-') => format!("<del>{text}</del>\n"),
@@ -324,7 +328,7 @@ fn diff_markup(diff: &str) -> String {
 }
 
 /// Returns a text with its controls visible: no change of direction hides what a line says.
-fn shown(text: &str) -> String {
+fn visible_text(text: &str) -> String {
     text.split_inclusive('\n').map(escaped::visible_controls).collect()
 }
 

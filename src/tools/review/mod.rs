@@ -19,7 +19,7 @@ use crate::text::answer_size::AnswerRoom;
 use crate::text::escaped;
 use crate::text::escaped::plural;
 use forks::{harmless, hash, markup};
-pub use story::taken_back;
+pub use story::undone_by;
 
 /// Show what a session did: each change with its diff, what was refused, and what it only read
 ///
@@ -55,7 +55,7 @@ pub struct Request {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(extend("type" = "object"))]
-pub enum Reviewed {
+pub enum ReviewContent {
     /// A story.
     Story(Box<Response>),
     /// A comparison.
@@ -81,7 +81,7 @@ pub struct Response {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub turns: Vec<ReviewedTurn>,
     /// Calls that were refused, oldest first; the newest ones if not all fit
-    pub refused: Vec<Refused>,
+    pub refused: Vec<RefusedCall>,
     /// Files that it read and never changed
     pub read: Vec<String>,
     /// HTML page that was written
@@ -149,7 +149,7 @@ pub struct ReviewedChange {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undo: Option<String>,
     /// The files that it changed
-    pub files: Vec<File>,
+    pub files: Vec<ReviewedFile>,
     /// Number of files, if not all fit
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files_total: Option<usize>,
@@ -180,7 +180,7 @@ pub struct ReviewedTurn {
 
 /// Effect of a change on one file.
 #[derive(Debug, Clone, Default, Serialize, JsonSchema)]
-pub struct File {
+pub struct ReviewedFile {
     /// Size of the change.
     #[serde(flatten)]
     pub stat: FileStat,
@@ -196,7 +196,7 @@ pub struct File {
 
 /// A call that was refused.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct Refused {
+pub struct RefusedCall {
     /// Time, as RFC 3339
     pub time: String,
     /// The tool
@@ -219,19 +219,19 @@ impl Tool for Review {
     const SERVED: bool = false;
     const FOR_PEOPLE: bool = true;
     type Request = Request;
-    type Response = Reviewed;
+    type Response = ReviewContent;
 
-    fn run(engine: &mut Engine, request: Request) -> Result<Reviewed, Error> {
+    fn run(engine: &mut Engine, request: Request) -> Result<ReviewContent, Error> {
         if request.forks || !request.names.is_empty() {
-            return compared(engine, &request).map(Reviewed::Forks);
+            return compared(engine, &request).map(ReviewContent::Forks);
         }
-        told(engine, &request).map(|story| Reviewed::Story(Box::new(story)))
+        session_story(engine, &request).map(|story| ReviewContent::Story(Box::new(story)))
     }
 
-    fn text(response: &Reviewed, text: &mut Text) {
+    fn text(response: &ReviewContent, text: &mut Text) {
         match response {
-            Reviewed::Story(story) => tell(story, text),
-            Reviewed::Forks(review) => forks::tell(review, text),
+            ReviewContent::Story(story) => add_story(story, text),
+            ReviewContent::Forks(review) => forks::add_comparison(review, text),
         }
     }
 }
@@ -250,7 +250,7 @@ fn compared(engine: &mut Engine, request: &Request) -> Result<forks::ForkReview,
 }
 
 /// Returns the story of a session.
-fn told(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
+fn session_story(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
     let Some(state) = State::find(&engine.workspace)? else {
         let message = format!("session {} has changed nothing", engine.session());
         return Err(Error::new(ErrorKind::NotFound, message).suggest("No session has a snapshot here."));
@@ -259,7 +259,7 @@ fn told(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
     let chosen = targets::current_or_newest_session(engine, store.as_ref(), &state)?;
     let story = story::Story::load(engine, store.as_ref(), &state, &chosen)?;
     if let Some(path) = &request.html {
-        let mut response = story.told(0, AnswerRoom::new(0), !request.stat)?;
+        let mut response = story.story_from(0, AnswerRoom::new(0), !request.stat)?;
         let shown = forks::write(engine, path, &page(&response, &workspace_name(engine))?)?;
         response.html = Some(shown);
         response.changes.clear();
@@ -267,14 +267,14 @@ fn told(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
         return Ok(response);
     }
     let room = AnswerRoom::new(engine.bytes_max(request.max_bytes));
-    story.told(request.offset, room, !request.stat)
+    story.story_from(request.offset, room, !request.stat)
 }
 
 /// Number of read-only files that are named.
 const READ_NAMED: usize = 20;
 
 /// Adds the story to `text`.
-pub fn tell(response: &Response, text: &mut Text) {
+pub fn add_story(response: &Response, text: &mut Text) {
     if let Some(path) = &response.html {
         text.name(path);
         text.out.push(text.separator);
@@ -286,9 +286,9 @@ pub fn tell(response: &Response, text: &mut Text) {
             if change.seq.is_some() && change.turn != turn {
                 turn = change.turn;
                 let turn = response.turns.iter().find(|known| Some(known.turn) == turn);
-                turn.iter().for_each(|turn| tell_turn(turn, text));
+                turn.iter().for_each(|turn| add_turn_heading(turn, text));
             }
-            tell_change(change, &response.session, text);
+            add_change(change, &response.session, text);
         }
         tail(response, text);
     }
@@ -325,16 +325,16 @@ fn head(response: &Response, text: &mut Text) {
 }
 
 /// Adds the heading of a turn.
-fn tell_turn(turn: &ReviewedTurn, text: &mut Text) {
+fn add_turn_heading(turn: &ReviewedTurn, text: &mut Text) {
     let title = turn.title.iter().map(|title| format!(": {}", escaped::line(title))).collect::<String>();
     let heading = text.paint(Paint::Bold, &format!("turn {}{title}", turn.turn));
     text.out.push(b'\n');
     text.styled(&heading);
-    tell_undo(turn.undo.as_deref(), text);
+    add_undo_command(turn.undo.as_deref(), text);
 }
 
 /// Adds the command that undoes a change or a turn, if there is one.
-fn tell_undo(undo: Option<&str>, text: &mut Text) {
+fn add_undo_command(undo: Option<&str>, text: &mut Text) {
     if let Some(undo) = undo {
         let undo = text.paint(Paint::Dim, &format!("    {}", escaped::line(undo)));
         text.styled(&undo);
@@ -342,7 +342,7 @@ fn tell_undo(undo: Option<&str>, text: &mut Text) {
 }
 
 /// Adds one change.
-fn tell_change(change: &ReviewedChange, session: &str, text: &mut Text) {
+fn add_change(change: &ReviewedChange, session: &str, text: &mut Text) {
     let id: String = change.snapshot.iter().flat_map(|id| id.chars()).take(ID_DIGITS).collect();
     let number = change.seq.map_or_else(|| "-".to_owned(), |seq| format!("#{seq}"));
     let who = if change.by == "session" { session } else { change.by };
@@ -363,15 +363,15 @@ fn tell_change(change: &ReviewedChange, session: &str, text: &mut Text) {
     if let Some(why) = &change.why {
         why.lines().for_each(|line| text.line(&format!("    {line}")));
     }
-    tell_undo(change.undo.as_deref(), text);
-    change.files.iter().for_each(|file| tell_file(file, text));
+    add_undo_command(change.undo.as_deref(), text);
+    change.files.iter().for_each(|file| add_file(file, text));
     if let Some(total) = change.files_total {
         text.line(&format!("  and {} more", total.saturating_sub(change.files.len())));
     }
 }
 
 /// Adds one file of a change.
-fn tell_file(file: &File, text: &mut Text) {
+fn add_file(file: &ReviewedFile, text: &mut Text) {
     if let Some(diff) = &file.diff {
         text.diff(diff.as_bytes());
         return;

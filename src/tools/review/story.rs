@@ -3,16 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{File, Refused, Response, ReviewedChange, ReviewedTurn, Totals};
+use super::{RefusedCall, Response, ReviewedChange, ReviewedFile, ReviewedTurn, Totals};
 use crate::engine::Engine;
 use crate::engine::change::gate::quoted;
 use crate::engine::change::record;
 use crate::engine::history::account::ChangesAccount;
 use crate::engine::history::client_calls::{Turn, Turns};
 use crate::engine::history::replay::Direction;
-use crate::engine::journal::Numbers;
+use crate::engine::journal::ChangeNumbers;
 use crate::engine::journal::{self, FileEntry, JournalEntry, Version};
-use crate::engine::snapshot::{Delta, SessionAccount, SessionStep, Snapshot, Store, StoryBy, StoryLine};
+use crate::engine::snapshot::{Delta, SessionAccount, SessionStep, Snapshot, Store, StoryLine, StoryOrigin};
 use crate::engine::store::audit;
 use crate::engine::store::session::{self, SessionId};
 use crate::engine::store::state::State;
@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::limits::REVIEW_DIFF_BYTES_MAX;
 use crate::sha256::Sha256;
 use crate::text::answer_size::{AnswerRoom, TextSize};
-use crate::text::diff::{self, Amount, FileDiff, Side};
+use crate::text::diff::{self, DiffSide, DiffSize, FileDiff};
 use crate::tools::common::time_text;
 use crate::tools::diff::{Action, FileStat, with_bytes};
 use crate::tools::session::net_size;
@@ -31,12 +31,12 @@ use crate::tools::targets::ChosenSession;
 /// Number of refused calls that are shown, the newest ones.
 const REFUSED_MAX: usize = 1000;
 /// Changes that undid a change whole or in part, by its number.
-pub type TakenBack = BTreeMap<u64, (Option<u64>, Vec<u64>)>;
+pub type UndoneChanges = BTreeMap<u64, (Option<u64>, Vec<u64>)>;
 
 /// The story of a session.
 pub struct Story<'a> {
     /// Sources of the bytes.
-    bytes: Bytes<'a>,
+    bytes: ByteSources<'a>,
     /// Snapshots, if there are any.
     store: Option<&'a Store>,
     /// Session.
@@ -46,11 +46,11 @@ pub struct Story<'a> {
     /// Its changes without a snapshot, by number.
     unseen: Vec<JournalEntry>,
     /// Changes that were undone.
-    taken_back: TakenBack,
+    taken_back: UndoneChanges,
     /// Its turns.
     turns: Turns,
     /// Calls that were refused.
-    refused: Vec<Refused>,
+    refused: Vec<RefusedCall>,
     /// Files that were read and never changed.
     read: Vec<String>,
 }
@@ -67,26 +67,27 @@ impl<'a> Story<'a> {
         chosen: &'a ChosenSession,
     ) -> Result<Self, Error> {
         let account = store
-            .map(|store| store.account_of(&record::part_of(engine, &chosen.session, chosen.after)))
+            .map(|store| store.account_of(&record::changes_after(engine, &chosen.session, chosen.after)))
             .transpose()?;
         let account = account.unwrap_or_default();
-        let seen: BTreeMap<u64, StoryBy> = account.own().map(|line| (line.seq, line.by)).collect();
+        let seen: BTreeMap<u64, StoryOrigin> =
+            account.session_snapshots().map(|line| (line.seq, line.by)).collect();
         // The others take back nothing, and their snapshots say what they changed.
         let mut entries = Vec::new();
-        for seq in Numbers::of(state, &chosen.session)?.since(chosen.after + 1)? {
-            if seen.get(&seq) != Some(&StoryBy::Session) {
+        for seq in ChangeNumbers::of(state, &chosen.session)?.since(chosen.after + 1)? {
+            if seen.get(&seq) != Some(&StoryOrigin::Session) {
                 engine.control.check()?;
-                entries.extend(journal::done_entry(state, &chosen.session, seq)?);
+                entries.extend(journal::history_entry(state, &chosen.session, seq)?);
             }
         }
-        let taken_back = taken_back(entries.iter());
+        let taken_back = undone_by(entries.iter());
         let unseen: Vec<JournalEntry> =
             entries.into_iter().filter(|entry| !seen.contains_key(&entry.seq)).collect();
         let changes = ChangesAccount::of(state, &chosen.session, chosen.after + 1, &engine.control)?;
         let read = only_read(state, chosen, &account, &changes);
         let refused = refused(state, &chosen.session)?;
         let turns = Turns::load(state, &chosen.session)?;
-        let bytes = Bytes { engine, state };
+        let bytes = ByteSources { engine, state };
         Ok(Self { bytes, store, chosen, account, unseen, taken_back, turns, refused, read })
     }
 
@@ -94,8 +95,8 @@ impl<'a> Story<'a> {
     ///
     /// # Errors
     /// Fails if a version cannot be read.
-    pub fn told(&self, offset: usize, mut room: AnswerRoom, diffs: bool) -> Result<Response, Error> {
-        let order = self.order();
+    pub fn story_from(&self, offset: usize, mut room: AnswerRoom, diffs: bool) -> Result<Response, Error> {
+        let order = self.ordered_changes();
         let (mut told, mut truncated) = (Vec::new(), false);
         for item in order.iter().skip(offset) {
             self.bytes.engine.control.check()?;
@@ -105,7 +106,7 @@ impl<'a> Story<'a> {
                 break;
             }
             truncated |= cut(&mut change, room);
-            room = room.beside(size(&change));
+            room = room.room_after(size(&change));
             told.push(change);
         }
         let next = offset + told.len();
@@ -114,7 +115,7 @@ impl<'a> Story<'a> {
             |texts: &[&str]| texts.iter().fold(TextSize::plain(REFUSED_BYTES), |size, text| size.with(text));
         room = turns
             .iter()
-            .fold(room, |room, turn| room.beside(said(&[turn.undo.as_deref().unwrap_or_default()])));
+            .fold(room, |room, turn| room.room_after(said(&[turn.undo.as_deref().unwrap_or_default()])));
         // The newest ones, since the count of all is among the totals.
         let mut refused = fitting_in(&mut room, self.refused.iter().rev(), |refused| {
             said(&[&refused.message, refused.path.as_deref().unwrap_or_default()])
@@ -123,7 +124,8 @@ impl<'a> Story<'a> {
         let read = fitting_in(&mut room, self.read.iter(), |path| TextSize::of(path.as_bytes()));
         truncated |= refused.len() < self.refused.len() || read.len() < self.read.len();
         let seconds = |line: &StoryLine| u64::try_from(line.seconds).unwrap_or(0);
-        let times = self.account.own().map(seconds).chain(self.unseen.iter().map(|entry| entry.time));
+        let times =
+            self.account.session_snapshots().map(seconds).chain(self.unseen.iter().map(|entry| entry.time));
         let times: Vec<u64> = times.collect();
         Ok(Response {
             session: self.chosen.session.clone(),
@@ -141,7 +143,7 @@ impl<'a> Story<'a> {
     }
 
     /// Returns the changes in the order of the story.
-    fn order(&self) -> Vec<StoryItem<'_>> {
+    fn ordered_changes(&self) -> Vec<StoryItem<'_>> {
         let steps = self
             .store
             .iter()
@@ -161,7 +163,7 @@ impl<'a> Story<'a> {
             StoryItem::Step(line, store) => {
                 let session = &self.chosen.session;
                 let entry = if line.seq > 0 {
-                    journal::done_entry(self.bytes.state, session, line.seq)?
+                    journal::history_entry(self.bytes.state, session, line.seq)?
                 } else {
                     None
                 };
@@ -185,7 +187,7 @@ impl<'a> Story<'a> {
     fn turns_of(&self, changes: &[ReviewedChange]) -> Vec<ReviewedTurn> {
         let firsts: BTreeSet<u64> = changes.iter().filter_map(|change| change.turn).collect();
         let session = &self.chosen.session;
-        let made = self.account.story.iter().filter(|line| line.by == StoryBy::Session);
+        let made = self.account.story.iter().filter(|line| line.by == StoryOrigin::Session);
         let made: Vec<u64> =
             made.map(|line| line.seq).chain(self.unseen.iter().map(|entry| entry.seq)).collect();
         let is_left = |seq: u64| self.taken_back.get(&seq).is_none_or(|(whole, _)| whole.is_none());
@@ -200,7 +202,7 @@ impl<'a> Story<'a> {
 
     /// Returns the totals of the session.
     fn totals(&self) -> Result<Totals, Error> {
-        let own = self.account.own().count();
+        let own = self.account.session_snapshots().count();
         let undone = self.taken_back.values().filter(|(whole, _)| whole.is_some()).count();
         let mut totals = Totals {
             changes: own + self.unseen.len(),
@@ -217,8 +219,8 @@ impl<'a> Story<'a> {
                 totals.deletions += amount.deletions.unwrap_or(0);
             }
         }
-        let Bytes { engine, state } = self.bytes;
-        let (files, lines) = net_size(engine, state, &self.of_no_snapshot(), usize::MAX)?;
+        let ByteSources { engine, state } = self.bytes;
+        let (files, lines) = net_size(engine, state, &self.changes_without_snapshot(), usize::MAX)?;
         totals.files += files;
         totals.insertions += usize::try_from(lines.added).unwrap_or(usize::MAX);
         totals.deletions += usize::try_from(lines.removed).unwrap_or(usize::MAX);
@@ -226,7 +228,7 @@ impl<'a> Story<'a> {
     }
 
     /// Returns the changes without a snapshot, reduced to the paths that no other one has.
-    fn of_no_snapshot(&self) -> Vec<JournalEntry> {
+    fn changes_without_snapshot(&self) -> Vec<JournalEntry> {
         let mut entries = self.unseen.clone();
         let is_alone = |path: &WorkspacePath| !self.account.has_touched(path.as_bytes());
         for entry in &mut entries {
@@ -257,8 +259,8 @@ impl StoryItem<'_> {
 }
 
 /// Returns for the changes of a session, oldest first, which change undid each, and which undid a part of it.
-pub fn taken_back<'a>(entries: impl Iterator<Item = &'a JournalEntry>) -> TakenBack {
-    let mut taken = TakenBack::new();
+pub fn undone_by<'a>(entries: impl Iterator<Item = &'a JournalEntry>) -> UndoneChanges {
+    let mut taken = UndoneChanges::new();
     let mut parts: BTreeMap<u64, &JournalEntry> = BTreeMap::new();
     let mut reverts: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     for entry in entries {
@@ -290,7 +292,7 @@ pub fn taken_back<'a>(entries: impl Iterator<Item = &'a JournalEntry>) -> TakenB
 }
 
 /// Records the parts of earlier changes that a change undoes.
-fn note_part(taken: &mut TakenBack, entry: &JournalEntry) {
+fn note_part(taken: &mut UndoneChanges, entry: &JournalEntry) {
     let Some(part) = &entry.takes_back else { return };
     if entry.tool != Direction::Undo.name() {
         for seq in part.seq + 1..entry.seq {
@@ -304,7 +306,7 @@ fn note_part(taken: &mut TakenBack, entry: &JournalEntry) {
 }
 
 /// Drops the records of a change that was itself undone.
-fn forget_part(taken: &mut TakenBack, by: u64) {
+fn forget_part(taken: &mut UndoneChanges, by: u64) {
     for (whole, parts) in taken.values_mut() {
         whole.take_if(|seq| *seq == by);
         parts.retain(|seq| *seq != by);
@@ -318,7 +320,8 @@ fn only_read(
     account: &SessionAccount,
     changes: &ChangesAccount,
 ) -> Vec<String> {
-    let Some(known) = chosen.session.parse::<SessionId>().ok().and_then(|id| session::peek(state, &id))
+    let Some(known) =
+        chosen.session.parse::<SessionId>().ok().and_then(|id| session::load_for_display(state, &id))
     else {
         return Vec::new();
     };
@@ -330,10 +333,10 @@ fn only_read(
 }
 
 /// Returns the refused calls of a session, oldest first.
-fn refused(state: &State, session: &str) -> Result<Vec<Refused>, Error> {
+fn refused(state: &State, session: &str) -> Result<Vec<RefusedCall>, Error> {
     let mut records = audit::refused(state, session)?;
     records.drain(..records.len().saturating_sub(REFUSED_MAX));
-    let refused = records.into_iter().map(|record| Refused {
+    let refused = records.into_iter().map(|record| RefusedCall {
         time: record.time,
         tool: record.tool,
         path: record.files.into_iter().next().map(|file| file.path),
@@ -356,7 +359,7 @@ const NO_ID: &str = "0000000000";
 
 /// Sources of the bytes in a review.
 #[derive(Clone, Copy)]
-struct Bytes<'a> {
+struct ByteSources<'a> {
     /// The engine.
     engine: &'a Engine,
     /// State, which has the backups.
@@ -368,7 +371,7 @@ struct Bytes<'a> {
 /// # Errors
 /// Fails if a version cannot be read.
 fn of_step(
-    (bytes, store): (Bytes<'_>, &Store),
+    (bytes, store): (ByteSources<'_>, &Store),
     step: &SessionStep,
     entry: Option<&JournalEntry>,
     diffs: bool,
@@ -398,7 +401,7 @@ fn of_step(
 }
 
 /// Returns the subject of a snapshot; if a long path in it was cut, with the whole path.
-fn whole_subject(snapshot: &Snapshot, files: &[File]) -> String {
+fn whole_subject(snapshot: &Snapshot, files: &[ReviewedFile]) -> String {
     let whole = match (files, snapshot.subject.strip_suffix('…')) {
         ([only], Some(start)) => {
             Some(format!("{}: {}", snapshot.tool, only.stat.path)).filter(|whole| whole.starts_with(start))
@@ -409,7 +412,7 @@ fn whole_subject(snapshot: &Snapshot, files: &[File]) -> String {
 }
 
 /// Returns a change that only the journal has, such as one of ignored files.
-fn of_entry(bytes: Bytes<'_>, entry: &JournalEntry, diffs: bool) -> ReviewedChange {
+fn of_entry(bytes: ByteSources<'_>, entry: &JournalEntry, diffs: bool) -> ReviewedChange {
     let undo = command(&entry.session, entry.seq);
     let files = entry.files.iter().map(|file| of_file(bytes, file, &undo, diffs));
     let moves = entry.moves.iter().map(|moved| {
@@ -420,7 +423,7 @@ fn of_entry(bytes: Bytes<'_>, entry: &JournalEntry, diffs: bool) -> ReviewedChan
             _ => (&moved.to, Some(moved.from.to_string()), Action::Rename),
         };
         let stat = FileStat { path: path.to_string(), from, action, ..FileStat::default() };
-        File { stat, ..File::default() }
+        ReviewedFile { stat, ..ReviewedFile::default() }
     });
     ReviewedChange {
         by: "session",
@@ -443,12 +446,12 @@ fn command(session: &str, seq: u64) -> String {
 
 /// Returns one file from the snapshots.
 fn of_delta(
-    (bytes, store): (Bytes<'_>, &Store),
+    (bytes, store): (ByteSources<'_>, &Store),
     delta: &Delta,
     entry: Option<&JournalEntry>,
     undo: Option<&str>,
     diffs: bool,
-) -> Result<File, Error> {
+) -> Result<ReviewedFile, Error> {
     let path = delta.path();
     let known = entry.and_then(|entry| entry.files.iter().find(|file| file.path.as_bytes() == path));
     let read = |version, is_later: bool| {
@@ -462,10 +465,10 @@ fn of_delta(
         let both = diff.old.zip(diff.new);
         let has_hunks =
             both.is_some_and(|(old, new)| diff::has_hunks(old.bytes, new.bytes) && old.bytes != new.bytes);
-        let (amount, text) = shown(&diff, diffs);
+        let (amount, text) = diff_text(&diff, diffs);
         let stat = FileStat::of(delta, amount);
         let by_hunk = stat.action == Action::Modify && has_hunks && known.is_some();
-        File {
+        ReviewedFile {
             by_hunk: by_hunk && undo.is_some() && name.is_some(),
             undo: undo.zip(name).map(|(undo, name)| with_path(undo, name)),
             diff: text,
@@ -475,7 +478,7 @@ fn of_delta(
 }
 
 /// Returns one file from the journal.
-fn of_file(bytes: Bytes<'_>, file: &FileEntry, undo: &str, diffs: bool) -> File {
+fn of_file(bytes: ByteSources<'_>, file: &FileEntry, undo: &str, diffs: bool) -> ReviewedFile {
     let read = |version: Option<&Version>| {
         version.map(|version| {
             let found = bytes.engine.version_at(bytes.state, &file.path, version);
@@ -502,8 +505,8 @@ fn of_file(bytes: Bytes<'_>, file: &FileEntry, undo: &str, diffs: bool) -> File 
         binary: false,
     };
     let name = file.path.as_path().to_str();
-    let (Amount { insertions, deletions }, text) = shown(&diff, diffs && !lost);
-    File {
+    let (DiffSize { insertions, deletions }, text) = diff_text(&diff, diffs && !lost);
+    ReviewedFile {
         stat: FileStat { path: file.path.to_string(), from: None, action, insertions, deletions },
         undo: name.map(|name| with_path(undo, name)),
         by_hunk: action == Action::Modify && !lost && name.is_some(),
@@ -512,12 +515,12 @@ fn of_file(bytes: Bytes<'_>, file: &FileEntry, undo: &str, diffs: bool) -> File 
 }
 
 /// Returns one side of a diff from the journal.
-fn side<'a>(side: Option<&'a (&'static str, Option<Vec<u8>>)>, path: &'a [u8]) -> Option<Side<'a>> {
-    side.map(|(mode, bytes)| Side { path, mode, id: NO_ID, bytes: bytes.as_deref().unwrap_or_default() })
+fn side<'a>(side: Option<&'a (&'static str, Option<Vec<u8>>)>, path: &'a [u8]) -> Option<DiffSide<'a>> {
+    side.map(|(mode, bytes)| DiffSide { path, mode, id: NO_ID, bytes: bytes.as_deref().unwrap_or_default() })
 }
 
 /// Returns the size of a diff, and its text if it is wanted.
-fn shown(diff: &FileDiff<'_>, wanted: bool) -> (Amount, Option<String>) {
+fn diff_text(diff: &FileDiff<'_>, wanted: bool) -> (DiffSize, Option<String>) {
     let mut out = Vec::new();
     let amount = diff.write(&mut out);
     let text = wanted.then(|| {
@@ -533,7 +536,7 @@ fn with_path(undo: &str, path: &str) -> String {
     format!("{undo} --path {}", quoted(path))
 }
 
-impl Bytes<'_> {
+impl ByteSources<'_> {
     /// Returns the bytes of a version as they were on disk, if a snapshot stores other bytes and these are known: a
     /// hunk then has the number that `undo` counts.
     fn on_disk(&self, file: Option<&FileEntry>, version: Option<&Version>, stored: Vec<u8>) -> Vec<u8> {
@@ -553,14 +556,14 @@ fn size_without_files(change: &ReviewedChange) -> TextSize {
 }
 
 /// Returns the approximate size of a file of a change without its diff.
-fn size_of_file(file: &File) -> TextSize {
+fn size_of_file(file: &ReviewedFile) -> TextSize {
     let texts = [Some(&file.stat.path), file.stat.from.as_ref(), file.undo.as_ref()];
     texts.into_iter().flatten().fold(TextSize::plain(FILE_BYTES), |size, text| size.with(text))
 }
 
 /// Returns the approximate size of a change in a response.
 fn size(change: &ReviewedChange) -> TextSize {
-    let of_file = |file: &File| {
+    let of_file = |file: &ReviewedFile| {
         let size = size_of_file(file);
         file.diff.iter().fold(size, |size, diff| size.with(diff))
     };
@@ -576,7 +579,7 @@ fn fitting_in<'a, T: Clone + 'a>(
     let fits = |item: &&T| {
         let size = size(item);
         let fits = room.holds(size);
-        *room = room.beside(size);
+        *room = room.room_after(size);
         fits
     };
     items.take_while(fits).cloned().collect()
@@ -585,7 +588,7 @@ fn fitting_in<'a, T: Clone + 'a>(
 /// Cuts the files of a change, and then their diffs, to the room; returns true if any was cut.
 fn cut(change: &mut ReviewedChange, room: AnswerRoom) -> bool {
     let mut size = size_without_files(change);
-    let fits = |file: &&File| {
+    let fits = |file: &&ReviewedFile| {
         size = size.and(size_of_file(file));
         room.holds(size)
     };
@@ -597,7 +600,7 @@ fn cut(change: &mut ReviewedChange, room: AnswerRoom) -> bool {
     }
     let mut size = change.files.iter().map(size_of_file).fold(size_without_files(change), TextSize::and);
     for diff in change.files.iter_mut().filter_map(|file| file.diff.as_mut()) {
-        is_cut |= cut_text(diff, room.beside(size));
+        is_cut |= cut_text(diff, room.room_after(size));
         size = size.with(diff);
     }
     is_cut

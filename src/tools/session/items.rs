@@ -5,10 +5,10 @@ use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 
-use super::Refused;
+use super::RefusedCalls;
 use crate::engine::Engine;
 use crate::engine::history::account::ChangesAccount;
-use crate::engine::history::session_diff::{self, AtEnd, End, NetChange, Side};
+use crate::engine::history::session_diff::{self, ChangesEnd, EndContent, NetChange, Side};
 use crate::engine::journal;
 use crate::engine::journal::{JournalEntry, Version};
 use crate::engine::store::audit;
@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorKind};
 use crate::limits::SHOWN_RANGES_MAX;
 use crate::sha256::Sha256;
 use crate::text::content::body_of;
-use crate::text::diff::{self, Counts};
+use crate::text::diff::{self, LineCounts};
 use crate::text::escaped::plural;
 use crate::text::{escaped, lines};
 use crate::tools::common::time_text;
@@ -75,14 +75,14 @@ pub struct PathStatus {
     /// Lines that were read, if not all were.
     pub lines: Option<String>,
     /// Change in the session.
-    pub change: Option<Changed>,
+    pub change: Option<PathChange>,
 }
 
 /// Change of a path since the session began.
 #[derive(Debug)]
-pub struct Changed {
+pub struct PathChange {
     /// Number of added and removed lines, if known.
-    pub counts: Option<Counts>,
+    pub counts: Option<LineCounts>,
     /// Change other than of content: `new`, `deleted`, `was OLD`.
     pub what: Option<String>,
 }
@@ -95,10 +95,10 @@ impl PathStatus {
             return lines;
         };
         let counts = match change.counts {
-            None | Some(Counts { added: 0, removed: 0 }) if change.what.is_some() => String::new(),
-            Some(Counts { added, removed: 0 }) if change.what.is_some() => format!(" +{added}"),
-            Some(Counts { added: 0, removed }) if change.what.is_some() => format!(" -{removed}"),
-            Some(Counts { added, removed }) => format!(" +{added} -{removed}"),
+            None | Some(LineCounts { added: 0, removed: 0 }) if change.what.is_some() => String::new(),
+            Some(LineCounts { added, removed: 0 }) if change.what.is_some() => format!(" +{added}"),
+            Some(LineCounts { added: 0, removed }) if change.what.is_some() => format!(" -{removed}"),
+            Some(LineCounts { added, removed }) => format!(" +{added} -{removed}"),
             None => " changed".to_owned(),
         };
         let what = change.what.as_ref().map(|what| format!(" {what}")).unwrap_or_default();
@@ -146,7 +146,7 @@ impl Items {
         };
         let is_wanted =
             |path: &&WorkspacePath| within.is_empty() || within.iter().any(|folder| path.is_within(folder));
-        let mut look = Look { engine, state, bytes: 0 };
+        let mut look = StatusCheck { engine, state, bytes: 0 };
         let net: BTreeMap<WorkspacePath, NetChange> = account
             .net()
             .into_iter()
@@ -187,7 +187,7 @@ impl Items {
         offset: usize,
         bytes_max: usize,
     ) -> Result<Vec<PathStatus>, Error> {
-        let mut look = Look { engine, state, bytes: 0 };
+        let mut look = StatusCheck { engine, state, bytes: 0 };
         let (mut items, mut bytes) = (Vec::new(), 0_usize);
         for path in self.paths.iter().skip(offset) {
             engine.control.check()?;
@@ -196,7 +196,7 @@ impl Items {
             }
             if let (Some(state), Some(seq)) = (state, self.account.first_change_of(path)) {
                 // The bytes from before are then found at once.
-                journal::done_entry(state, &self.name, seq)?;
+                journal::history_entry(state, &self.name, seq)?;
             }
             let item = self.item(&mut look, path);
             // Two quotes and a comma.
@@ -210,15 +210,15 @@ impl Items {
     }
 
     /// Returns the status of one path.
-    fn item(&self, look: &mut Look<'_>, path: &WorkspacePath) -> PathStatus {
+    fn item(&self, look: &mut StatusCheck<'_>, path: &WorkspacePath) -> PathStatus {
         let mark = self.session.mark(path);
         let (state, lines) = match mark {
-            Some(mark) => look.at_mark(&mark),
+            Some(mark) => look.read_state(&mark),
             None if self.session.was_compacted(path) => (ReadState::Compacted, None),
             None => (ReadState::Unread, None),
         };
         PathStatus {
-            path: look.engine.workspace.shown(path),
+            path: look.engine.workspace.display(path),
             is_utf8: path.as_path().to_str().is_some(),
             state,
             lines,
@@ -230,7 +230,7 @@ impl Items {
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn refused(&self, state: Option<&Lbx>) -> Result<Option<Refused>, Error> {
+    pub fn refused(&self, state: Option<&Lbx>) -> Result<Option<RefusedCalls>, Error> {
         let Some(state) = state else {
             return Ok(None);
         };
@@ -248,7 +248,7 @@ impl Items {
             format!("{}{path}: {}", record.tool, record.outcome)
         };
         let last = records.iter().take(REFUSED_NAMED).map(line).collect();
-        Ok((!records.is_empty()).then_some(Refused { count: records.len(), last }))
+        Ok((!records.is_empty()).then_some(RefusedCalls { count: records.len(), last }))
     }
 }
 
@@ -261,9 +261,9 @@ pub fn net_size(
     state: &Lbx,
     entries: &[JournalEntry],
     counted_max: usize,
-) -> Result<(usize, Counts), Error> {
-    let mut look = Look { engine, state: Some(state), bytes: 0 };
-    let (mut files, mut sum) = (0, Counts::default());
+) -> Result<(usize, LineCounts), Error> {
+    let mut look = StatusCheck { engine, state: Some(state), bytes: 0 };
+    let (mut files, mut sum) = (0, LineCounts::default());
     for change in session_diff::net(entries) {
         engine.control.check()?;
         if !look.is_change(&change) || look.is_empty_folder(&change.after) {
@@ -279,7 +279,7 @@ pub fn net_size(
 }
 
 /// A check of the current files.
-struct Look<'a> {
+struct StatusCheck<'a> {
     /// The engine.
     engine: &'a Engine,
     /// State of the workspace.
@@ -288,10 +288,10 @@ struct Look<'a> {
     bytes: u64,
 }
 
-impl Look<'_> {
+impl StatusCheck<'_> {
     /// Returns the state of a file that was read, and the lines that were read if not all were.
-    fn at_mark(&mut self, mark: &ReadRecord) -> (ReadState, Option<String>) {
-        let shown = self.engine.workspace.shown(&mark.path);
+    fn read_state(&mut self, mark: &ReadRecord) -> (ReadState, Option<String>) {
+        let shown = self.engine.workspace.display(&mark.path);
         let ranges = Some(ranges(mark)).filter(|ranges| !ranges.is_empty());
         let (file, stat) = match self.engine.workspace.open_regular(&mark.path, &shown) {
             Ok(opened) => opened,
@@ -335,9 +335,9 @@ impl Look<'_> {
     }
 
     /// Returns the change of a path.
-    fn at_change(&mut self, change: &NetChange) -> Changed {
+    fn at_change(&mut self, change: &NetChange) -> PathChange {
         let what = match (&change.from, &change.before, &change.after) {
-            (Some(from), _, _) => Some(format!("was {}", self.engine.workspace.shown(from))),
+            (Some(from), _, _) => Some(format!("was {}", self.engine.workspace.display(from))),
             (None, Side::Nothing, _) => Some("new".to_owned()),
             (None, Side::Separate(own, _), _) if own.first().is_none() => Some("new".to_owned()),
             (None, _, Side::Nothing) => Some("deleted".to_owned()),
@@ -349,13 +349,13 @@ impl Look<'_> {
             _ => None,
         };
         let counts = if change.before == change.after {
-            Some(Counts::default())
+            Some(LineCounts::default())
         } else {
             let before = self.bytes_of(&change.path, &change.before);
             let after = self.bytes_of(&change.path, &change.after);
             before.zip(after).map(|(before, after)| diff::counts(&before, &after))
         };
-        Changed { counts, what }
+        PathChange { counts, what }
     }
 
     /// Returns the text on one side of a change; `None` if it is too large, or lost.
@@ -367,10 +367,10 @@ impl Look<'_> {
             Side::Separate(own, end) => {
                 let Ok([before, after]) =
                     own.ends(|version| Ok::<_, Infallible>(self.version(path, version)), || Ok(None));
-                match if *end == End::Before { before } else { after } {
-                    AtEnd::Known(None) => Vec::new(),
-                    AtEnd::Known(Some(version)) => self.version(path, &version)?,
-                    AtEnd::Text(_, text) => text,
+                match if *end == ChangesEnd::Before { before } else { after } {
+                    EndContent::Known(None) => Vec::new(),
+                    EndContent::Known(Some(version)) => self.version(path, &version)?,
+                    EndContent::Text(_, text) => text,
                 }
             }
         };
@@ -416,18 +416,18 @@ pub fn entries(items: &[&PathStatus]) -> Vec<String> {
     {
         return items.iter().map(ToString::to_string).collect();
     }
-    let parts: Vec<Parts<'_>> =
+    let parts: Vec<PathParts<'_>> =
         items.iter().map(|item| (item.path.split('/').collect(), item.suffix())).collect();
-    let parts: Vec<&Parts<'_>> = parts.iter().collect();
+    let parts: Vec<&PathParts<'_>> = parts.iter().collect();
     level(&parts, 0)
 }
 
 /// The components of a path, and the text that follows it.
-type Parts<'a> = (Vec<&'a str>, String);
+type PathParts<'a> = (Vec<&'a str>, String);
 
 /// Returns the entries of paths that share their first `depth` components, without these components.
-fn level(paths: &[&Parts<'_>], depth: usize) -> Vec<String> {
-    let is_below = |path: &Parts<'_>| path.0.len() > depth + 1;
+fn level(paths: &[&PathParts<'_>], depth: usize) -> Vec<String> {
+    let is_below = |path: &PathParts<'_>| path.0.len() > depth + 1;
     paths
         .chunk_by(|one, other| is_below(one) && is_below(other) && one.0.get(depth) == other.0.get(depth))
         .map(|group| {
@@ -449,11 +449,11 @@ fn level(paths: &[&Parts<'_>], depth: usize) -> Vec<String> {
 
 /// Returns the text for as many of a page's items as fit, and their number. The first paragraph and the first item are
 /// always in it; the refused calls are dropped before any other item.
-pub fn within(
+pub fn text_that_fits(
     engine: &Engine,
     items: &Items,
     page: &[PathStatus],
-    refused: Option<&Refused>,
+    refused: Option<&RefusedCalls>,
     offset: usize,
     bytes_max: usize,
 ) -> (String, usize) {
@@ -477,7 +477,7 @@ fn text(
     engine: &Engine,
     items: &Items,
     page: &[PathStatus],
-    refused: Option<&Refused>,
+    refused: Option<&RefusedCalls>,
     left: usize,
 ) -> String {
     let mut lines = vec![paragraph(engine, items)];

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::common::{reject_if, time_text, unlimited_if_0};
 use super::{Effect, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::journal::Numbers;
+use crate::engine::journal::ChangeNumbers;
 use crate::engine::sandbox::caches;
 use crate::engine::store::session;
 use crate::engine::store::session::SessionState;
@@ -110,7 +110,7 @@ pub struct Response {
     pub changed: Vec<String>,
     /// Calls that were refused
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub refused: Option<Refused>,
+    pub refused: Option<RefusedCalls>,
     /// Every session, the last used first
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sessions: Option<Vec<ListedSession>>,
@@ -136,7 +136,7 @@ pub struct Response {
 
 /// Calls that were refused.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Refused {
+pub struct RefusedCalls {
     /// Their number, from the newest part of the audit log
     pub count: usize,
     /// The last of them, newest first
@@ -288,7 +288,7 @@ fn load(engine: &mut Engine, state: Option<&State>) -> Result<Arc<SessionState>,
     let Some(state) = state else {
         return Ok(Arc::default());
     };
-    let load = if engine.is_dry_run() { session::look_at } else { session::load };
+    let load = if engine.is_dry_run() { session::load_unchanged } else { session::load };
     let (session, warning) = load(state, engine.session())?;
     engine.warn_if(warning);
     Ok(session)
@@ -301,22 +301,22 @@ fn places(engine: &Engine, request: &Request) -> Result<Vec<WorkspacePath>, Erro
 }
 
 /// Files and calls of a session that one response shows.
-struct Page {
+struct SessionPage {
     /// All of the session's paths.
     items: Items,
     /// Part of them from the offset on that fits.
     shown: Vec<PathStatus>,
     /// Refused calls.
-    refused: Option<Refused>,
+    refused: Option<RefusedCalls>,
 }
 
 /// Returns the part of the session that a request asks for.
-fn page(engine: &mut Engine, state: Option<&State>, request: &Request) -> Result<Page, Error> {
+fn page(engine: &mut Engine, state: Option<&State>, request: &Request) -> Result<SessionPage, Error> {
     let session = load(engine, state)?;
     let items = Items::of(engine, state, session, &places(engine, request)?)?;
     let shown = items.page(engine, state, request.offset.unwrap_or(0), request.bytes_max(engine))?;
     let refused = items.refused(state)?;
-    Ok(Page { items, shown, refused })
+    Ok(SessionPage { items, shown, refused })
 }
 
 /// Returns the files read and changed, and the calls refused.
@@ -326,7 +326,7 @@ fn status(
     request: &Request,
     mut answer: Response,
 ) -> Result<Response, Error> {
-    let Page { items, shown: page, refused } = page(engine, state, request)?;
+    let SessionPage { items, shown: page, refused } = page(engine, state, request)?;
     answer.changes = Some(items.changes());
     answer.ends_at(request.offset.unwrap_or(0) + page.len(), items.len());
     if items.len() == 0 && !request.paths.is_empty() {
@@ -359,9 +359,9 @@ fn brief(
     request: &Request,
     mut answer: Response,
 ) -> Result<Response, Error> {
-    let Page { items, shown, refused } = page(engine, state, request)?;
+    let SessionPage { items, shown, refused } = page(engine, state, request)?;
     let (offset, bytes_max) = (request.offset.unwrap_or(0), request.bytes_max(engine));
-    let (text, count) = items::within(engine, &items, &shown, refused.as_ref(), offset, bytes_max);
+    let (text, count) = items::text_that_fits(engine, &items, &shown, refused.as_ref(), offset, bytes_max);
     answer.ends_at(offset + count, items.len());
     answer.brief = Some(text);
     Ok(answer)
@@ -380,7 +380,7 @@ fn list(
     for known in known.iter().skip(offset) {
         engine.control.check()?;
         next += 1;
-        let found = state.and_then(|state| session::peek(state, &known.id));
+        let found = state.and_then(|state| session::load_for_display(state, &known.id));
         if found.as_ref().is_some_and(SessionState::has_ended) {
             continue;
         }
@@ -418,7 +418,7 @@ fn forget(
     let mut session = load(engine, state)?;
     let paths = places(engine, request)?;
     let last = match state {
-        Some(state) => Numbers::of(state, engine.session().as_str())?.newest()?,
+        Some(state) => ChangeNumbers::of(state, engine.session().as_str())?.newest()?,
         None => None,
     };
     let change = |session: &mut SessionState| match request.action {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::engine::change::{CallerKnowledge, Change, Current, record};
-use crate::engine::history::replay::{Gone, Live, Piece, Pieces, same};
+use crate::engine::change::{CallerKnowledge, Change, LockedFile, record};
+use crate::engine::history::replay::{FileToRemove, FileToWrite, Piece, Pieces, is_same};
 use crate::engine::history::stacks::{History, moved_from};
 use crate::engine::journal::{self, Version};
 use crate::engine::workspace::fs;
@@ -13,7 +13,7 @@ use crate::engine::workspace::protect::is_state;
 use crate::error::{Error, ErrorKind};
 use crate::limits::MOVERS_ASKED_MAX;
 use crate::sha256::Sha256;
-use crate::text::merge::{self, Alike, Conflict, Labels};
+use crate::text::merge::{self, ConflictLabels, EqualChanges, MergeConflict};
 use crate::tools::targets::{MOVED_TO, is_known_path};
 
 /// Bytes of the conflicts that an error shows.
@@ -40,11 +40,11 @@ pub const LOST: &str =
 
 /// Options of an undo or redo.
 #[derive(Debug, Default, Clone)]
-pub struct Manner {
+pub struct UndoOptions {
     /// True to keep later changes of others.
     pub merge: bool,
     /// Change or turn that is undone alone, even if later ones followed.
-    pub single: Option<Single>,
+    pub single: Option<SingleChange>,
     /// Texts without a backup, since a part of a change makes them.
     pub texts: BTreeMap<Sha256, Vec<u8>>,
     /// Step after an obstacle is out of the way: the call repeated would take back the move of it.
@@ -53,14 +53,14 @@ pub struct Manner {
 
 /// A change, or the changes of a turn, that later ones may have followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Single {
+pub enum SingleChange {
     /// The change of that number.
     Change(u64),
     /// The turn that holds the change of that number.
     Turn(u64),
 }
 
-impl fmt::Display for Single {
+impl fmt::Display for SingleChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Change(seq) => write!(f, "change {seq}"),
@@ -69,7 +69,7 @@ impl fmt::Display for Single {
     }
 }
 
-impl Single {
+impl SingleChange {
     /// Returns the error of a file that later changes concern as well. `why` says what they did to it.
     pub fn overlap(self, session: &str, shown: &str, why: &str) -> Error {
         // Not the changes of others, which are not this session's to undo.
@@ -86,21 +86,21 @@ impl Single {
     }
 }
 
-impl Manner {
+impl UndoOptions {
     /// Returns true if others' changes between those that are undone are kept, where they touch other lines.
-    pub const fn keeps_between(&self) -> bool {
+    pub const fn keeps_foreign_changes(&self) -> bool {
         self.merge || self.single.is_some()
     }
 }
 
 /// Plans the files one by one.
-pub struct Planner<'p, 'c> {
+pub struct FilePlanner<'p, 'c> {
     /// Change that is planned.
     change: &'p mut Change<'c>,
     /// History of the session.
     history: &'p History,
     /// Options.
-    manner: &'p Manner,
+    manner: &'p UndoOptions,
     /// Files to move or write.
     pieces: &'p Pieces,
     /// Paths concerned so far.
@@ -109,12 +109,12 @@ pub struct Planner<'p, 'c> {
     pub unchanged: Vec<Piece>,
 }
 
-impl<'p, 'c> Planner<'p, 'c> {
+impl<'p, 'c> FilePlanner<'p, 'c> {
     /// Returns an empty planner.
     pub fn new(
         change: &'p mut Change<'c>,
         history: &'p History,
-        manner: &'p Manner,
+        manner: &'p UndoOptions,
         pieces: &'p Pieces,
     ) -> Self {
         Self { change, history, manner, pieces, paths: Vec::new(), unchanged: Vec::new() }
@@ -124,13 +124,13 @@ impl<'p, 'c> Planner<'p, 'c> {
     ///
     /// # Errors
     /// Fails with `stale_file` if it has other bytes than this session left.
-    pub fn remove(&mut self, gone: &Gone) -> Result<(), Error> {
+    pub fn remove(&mut self, gone: &FileToRemove) -> Result<(), Error> {
         let Some(real) = &gone.real else {
             self.must_not_be_moved(gone)?;
             self.note_done(&gone.at, gone.from.as_ref(), None);
             return Ok(());
         };
-        let current = self.look_at(real, gone.from.as_ref())?;
+        let current = self.open_own_version(real, gone.from.as_ref())?;
         if !is_as_left(version(&current).as_ref(), gone.from.as_ref()) {
             return Err(self.stale(&current, gone.from.as_ref(), false));
         }
@@ -143,11 +143,11 @@ impl<'p, 'c> Planner<'p, 'c> {
     ///
     /// # Errors
     /// Fails with `stale_file` if another session moved it.
-    fn must_not_be_moved(&self, gone: &Gone) -> Result<(), Error> {
+    fn must_not_be_moved(&self, gone: &FileToRemove) -> Result<(), Error> {
         let (Some(from), false) = (&gone.from, is_state(&gone.at)) else { return Ok(()) };
-        let shown = self.change.workspace().shown(&gone.at);
+        let shown = self.change.workspace().display(&gone.at);
         if let Some((session, to)) = self.moved_by_others(&gone.at, from)? {
-            let to = self.change.workspace().shown(&to);
+            let to = self.change.workspace().display(&to);
             let message = format!(
                 "{shown} has changed since this session changed it: session {session} moved it to {to}"
             );
@@ -162,8 +162,8 @@ impl<'p, 'c> Planner<'p, 'c> {
 
     /// Notes a file that is as it should be already, though the session left it otherwise.
     fn note_done(&mut self, at: &WorkspacePath, from: Option<&Version>, target: Option<&Version>) {
-        if !same(from, target) && !is_state(at) {
-            self.change.set_found_done(at.clone(), from.cloned(), target.cloned());
+        if !is_same(from, target) && !is_state(at) {
+            self.change.note_unchanged_replay(at.clone(), from.cloned(), target.cloned());
         }
     }
 
@@ -181,8 +181,8 @@ impl<'p, 'c> Planner<'p, 'c> {
             }
         }
         let is_there = |to: &WorkspacePath| {
-            let there = self.change.look_beneath(to);
-            there.is_ok_and(|there| same(version(&there).as_ref(), Some(left)))
+            let there = self.change.open_canonical(to);
+            there.is_ok_and(|there| is_same(version(&there).as_ref(), Some(left)))
         };
         Ok(found.into_iter().find(|(_, to)| is_there(to)))
     }
@@ -192,12 +192,12 @@ impl<'p, 'c> Planner<'p, 'c> {
     /// # Errors
     /// Fails with `stale_file` if it has other bytes than this session left and they are not to be merged, or cannot
     /// be; with `not_found` if no backup has the bytes.
-    pub fn put(&mut self, live: Live) -> Result<(), Error> {
-        let stays = live.real.is_none() || live.stays(self.pieces);
-        let Live { at, real, from, mut target } = live;
+    pub fn put(&mut self, live: FileToWrite) -> Result<(), Error> {
+        let stays = live.real.is_none() || live.is_in_place(self.pieces);
+        let FileToWrite { at, real, from, mut target } = live;
         let current = match &real {
-            Some(real) => self.look_at(real, from.as_ref())?,
-            None => self.change.nothing_at(&at)?,
+            Some(real) => self.open_own_version(real, from.as_ref())?,
+            None => self.change.free_path(&at)?,
         };
         let now = version(&current);
         if let (Some(now), Some(from)) = (&now, &from)
@@ -207,7 +207,7 @@ impl<'p, 'c> Planner<'p, 'c> {
             // The changes left the mode as it was; whoever has changed it since keeps it.
             target.mode = now.mode;
         }
-        if same(now.as_ref(), Some(&target)) {
+        if is_same(now.as_ref(), Some(&target)) {
             self.note_done(&at, from.as_ref(), Some(&target));
             self.unchanged.extend(real.filter(|_| !stays).map(|real| Piece { real, at }));
             return Ok(());
@@ -233,7 +233,7 @@ impl<'p, 'c> Planner<'p, 'c> {
         if stays {
             self.change.put_version(current.without_proof(), bytes, &target);
         } else {
-            let place = self.change.nothing_at(&at)?.without_proof();
+            let place = self.change.free_path(&at)?.without_proof();
             let known = CallerKnowledge::UnchangedLines;
             self.change.rename(current.without_proof(), place, bytes, Some(target.mode), known)?;
         }
@@ -241,10 +241,14 @@ impl<'p, 'c> Planner<'p, 'c> {
     }
 
     /// Returns the file at a path, if it is as this session left it.
-    fn look_at(&mut self, path: &WorkspacePath, left: Option<&Version>) -> Result<Current, Error> {
-        let current = self.change.look_beneath(path).map_err(|error| match error.kind() {
+    fn open_own_version(
+        &mut self,
+        path: &WorkspacePath,
+        left: Option<&Version>,
+    ) -> Result<LockedFile, Error> {
+        let current = self.change.open_canonical(path).map_err(|error| match error.kind() {
             ErrorKind::IsADirectory | ErrorKind::NotARegularFile => {
-                let shown = self.change.workspace().shown(path);
+                let shown = self.change.workspace().display(path);
                 Error::new(
                     ErrorKind::StaleFile,
                     format!("{}, and this session left a file there", error.message()),
@@ -265,7 +269,7 @@ impl<'p, 'c> Planner<'p, 'c> {
     fn bytes_of(&self, path: &WorkspacePath, version: &Version) -> Result<Vec<u8>, Error> {
         let made = self.manner.texts.get(&version.sha256).cloned();
         made.or_else(|| self.change.bytes_seen(path, version.sha256)).ok_or_else(|| {
-            let shown = self.change.workspace().shown(path);
+            let shown = self.change.workspace().display(path);
             Error::new(
                 ErrorKind::NotFound,
                 format!(
@@ -281,7 +285,7 @@ impl<'p, 'c> Planner<'p, 'c> {
     /// Returns the file without the change, but with later changes.
     fn merged(
         &mut self,
-        current: &Current,
+        current: &LockedFile,
         from: Option<&Version>,
         target: &Version,
     ) -> Result<Vec<u8>, Error> {
@@ -292,7 +296,7 @@ impl<'p, 'c> Planner<'p, 'c> {
             Some(state) => self.history.left(state, path, is_among)?,
             None => None,
         };
-        let is_own = left.is_some_and(|left| same(version(current).as_ref(), Some(&left)));
+        let is_own = left.is_some_and(|left| is_same(version(current).as_ref(), Some(&left)));
         let may_merge = (self.manner.merge || is_own) && !is_state(path);
         let (true, Some(from), true) = (may_merge, from, current.exists()) else {
             return Err(self.stale(current, from, !self.manner.merge));
@@ -302,24 +306,24 @@ impl<'p, 'c> Planner<'p, 'c> {
         }
         let (base, target) = (self.bytes_of(path, from)?, self.bytes_of(path, target)?);
         let merged =
-            merge::merge(&base, current.bytes(), &target, Alike::Once).map_err(
-                |conflict| match conflict {
-                    Conflict::SameLines => self.overlap(current, from, &base, &target),
-                    Conflict::TooMuch => conflict.error(current.place().shown()),
-                },
-            )?;
+            merge::merge(&base, current.bytes(), &target, EqualChanges::Once).map_err(|conflict| {
+                match conflict {
+                    MergeConflict::SameLines => self.overlap(current, from, &base, &target),
+                    MergeConflict::TooMuch => conflict.error(current.place().display()),
+                }
+            })?;
         // A redo needs these bytes, and no version of the file has exactly them any more.
         self.change.keep(base);
         Ok(merged)
     }
 
     /// Returns the error of a file in which undone and later changes touch the same lines.
-    fn overlap(&self, current: &Current, from: &Version, base: &[u8], target: &[u8]) -> Error {
+    fn overlap(&self, current: &LockedFile, from: &Version, base: &[u8], target: &[u8]) -> Error {
         let (left, back) = match self.manner.single {
             Some(single) => (format!("after {single}"), format!("without {single}")),
             None => ("as this session left it".to_owned(), "taken back".to_owned()),
         };
-        let labels = Labels { base: &left, one: "now", other: &back };
+        let labels = ConflictLabels { base: &left, one: "now", other: &back };
         let shown = merge::conflicts(base, current.bytes(), target, labels, CONFLICTS_BYTES);
         self.stale(current, Some(from), false)
             .detail("merge", "the changes touch the same lines")
@@ -327,7 +331,7 @@ impl<'p, 'c> Planner<'p, 'c> {
     }
 
     /// Returns the error of a file that has changed since; `can_merge` if both changes might be kept.
-    fn stale(&self, current: &Current, from: Option<&Version>, can_merge: bool) -> Error {
+    fn stale(&self, current: &LockedFile, from: Option<&Version>, can_merge: bool) -> Error {
         let shown = &self.change.shown_original(current.place().path());
         let hex = |sha256: Option<Sha256>| sha256.map(Sha256::to_hex);
         let same_bytes = from.map(|version| version.sha256) == current.exists().then(|| current.sha256());
@@ -339,7 +343,7 @@ impl<'p, 'c> Planner<'p, 'c> {
             (None, Some(_)) => "it did not exist, and now it does".to_owned(),
             (Some(from), None) => {
                 if let Ok(Some((session, to))) = self.moved_by_others(current.place().path(), from) {
-                    format!("session {session} moved it to {}", self.change.workspace().shown(&to))
+                    format!("session {session} moved it to {}", self.change.workspace().display(&to))
                 } else {
                     // The session takes back its own removal first, as any later change.
                     is_gone = !self.has_removed(current);
@@ -364,13 +368,13 @@ impl<'p, 'c> Planner<'p, 'c> {
     }
 
     /// Returns true if a later change of the session itself removed a file.
-    fn has_removed(&self, current: &Current) -> bool {
+    fn has_removed(&self, current: &LockedFile) -> bool {
         let state = self.change.state().filter(|_| self.manner.single.is_some());
         state.is_some_and(|state| self.history.has_removed(state, current.place().path()).unwrap_or(false))
     }
 
     /// Returns the suggestion for a file that is gone.
-    fn advice_without(&self, current: &Current) -> String {
+    fn advice_without(&self, current: &LockedFile) -> String {
         let store = record::find(self.change.engine_ref()).ok().flatten();
         let has_versions = store.is_some() && is_known_path(store.as_ref(), current.place()).unwrap_or(false);
         if has_versions { format!("{GONE} {VERSIONS}") } else { GONE.to_owned() }
@@ -384,11 +388,11 @@ fn is_as_left(now: Option<&Version>, left: Option<&Version>) -> bool {
         let was_closed = left.mode & OWNER_READS == 0;
         was_closed && now.sha256 == left.sha256 && now.mode == left.mode | OWNER_READS_AND_WRITES
     };
-    same(now, left) || now.zip(left).is_some_and(is_let_in)
+    is_same(now, left) || now.zip(left).is_some_and(is_let_in)
 }
 
 /// Returns the version of a file; `None` if it does not exist.
-pub fn version(current: &Current) -> Option<Version> {
+pub fn version(current: &LockedFile) -> Option<Version> {
     let size = current.bytes().len() as u64;
     current.mode().map(|mode| Version { sha256: current.sha256(), size, mode, identity: None })
 }

@@ -19,12 +19,14 @@ use crate::engine::history::stacks::History;
 use crate::engine::journal::JournalEntry;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
-pub use files::{Manner, Single};
-use part::Turnaround;
+pub use files::{SingleChange, UndoOptions};
+use part::ChangesToReplay;
 pub use part::no_change;
-pub use plan::{Conflict, Conflicts, plan, plan_beside};
-pub use response::{Other, Undone, as_text, listed, newest_of_others, touches, warn_of_damaged};
-use response::{nothing, record_is_damaged};
+pub use plan::{ConflictingFile, ConflictingFiles, plan, plan_beside};
+pub use response::{
+    ForeignChange, UndoneChange, as_text, newest_of_others, response_change, touches, warn_of_damaged,
+};
+use response::{nothing_to_undo, record_is_damaged};
 
 /// Undo changes of this session, the newest first
 ///
@@ -88,7 +90,7 @@ const fn one() -> usize {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
     /// The changes, newest first
-    pub undone: Vec<Undone>,
+    pub undone: Vec<UndoneChange>,
     /// End of the list.
     #[serde(flatten)]
     pub end: ListEnd,
@@ -135,8 +137,9 @@ pub fn run(engine: &mut Engine, request: &Steps, direction: Direction) -> Result
     let mut change = engine.begin(direction.name(), &[], request.options.dry_run)?;
     let turnaround = newest(&mut change, request.steps, direction, path.as_ref())?;
     let is_among = turnaround.records.is_some();
-    let single = turnaround.changes.first().filter(|_| is_among).map(|change| Single::Change(change.seq));
-    let manner = Manner { merge: request.merge, single, ..Manner::default() };
+    let single =
+        turnaround.changes.first().filter(|_| is_among).map(|change| SingleChange::Change(change.seq));
+    let manner = UndoOptions { merge: request.merge, single, ..UndoOptions::default() };
     turnaround.carry_out(change, request, direction, &manner)
 }
 
@@ -146,7 +149,7 @@ fn newest(
     steps: usize,
     direction: Direction,
     path: Option<&WorkspacePath>,
-) -> Result<Turnaround, Error> {
+) -> Result<ChangesToReplay, Error> {
     let session = change.engine().session().as_str().to_owned();
     let (mut history, mut changes, mut records) = (History::default(), Vec::new(), None);
     if let Some(state) = change.state() {
@@ -158,7 +161,7 @@ fn newest(
         }
     }
     if changes.is_empty() {
-        return Err(nothing(change.engine(), direction, path, &history.damaged));
+        return Err(nothing_to_undo(change.engine(), direction, path, &history.damaged));
     }
     // What an unreadable record changed, or took back, is unknown: nothing older can be the newest change.
     let oldest = changes.iter().map(|entry| entry.seq).min().unwrap_or_default();
@@ -168,7 +171,7 @@ fn newest(
     {
         return Err(record_is_damaged(*seq));
     }
-    Ok(Turnaround { history, changes, records })
+    Ok(ChangesToReplay { history, changes, records })
 }
 
 /// Redo undone changes, oldest first
@@ -190,7 +193,7 @@ pub struct RedoRequest {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct RedoResponse {
     /// The changes, in the order of redo
-    pub redone: Vec<Undone>,
+    pub redone: Vec<UndoneChange>,
     /// End of the list.
     #[serde(flatten)]
     pub end: ListEnd,

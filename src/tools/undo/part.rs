@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::files::{LOST, Manner, Single};
+use super::files::{LOST, SingleChange, UndoOptions};
 use super::plan::plan;
 use super::response::{
-    Undone, listed, nothing, record_is_damaged, touches, warn_of_damaged, warn_of_lost, warn_of_nothing,
+    UndoneChange, nothing_to_undo, record_is_damaged, response_change, touches, warn_of_damaged,
+    warn_of_lost, warn_of_nothing,
 };
 use super::{Request, Response, Steps};
 use crate::engine::Engine;
@@ -15,7 +16,7 @@ use crate::engine::history::client_calls::{Turn, Turns};
 use crate::engine::history::rebase::{self, follow};
 use crate::engine::history::replay::Direction;
 use crate::engine::history::stacks::{EarlyTurn, History};
-use crate::engine::journal::{self, FileEntry, JournalEntry, TakenBack, Version};
+use crate::engine::journal::{self, FileEntry, JournalEntry, RevertedChanges, Version};
 use crate::engine::store::session;
 use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
@@ -42,18 +43,19 @@ pub fn run(engine: &mut Engine, request: &Request, seq: u64) -> Result<Response,
     let path = entry_at(engine, request.steps.path.as_deref())?;
     let options = &request.steps.options;
     let mut change = engine.begin(Direction::Undo.name(), &[], options.dry_run)?;
-    let Found { history, mut entry, texts } = found(&mut change, seq)?;
-    let mut taken = TakenBack { seq, paths: Vec::new(), hunk: request.hunk };
+    let FoundChange { history, mut entry, texts } = found(&mut change, seq)?;
+    let mut taken = RevertedChanges { seq, paths: Vec::new(), hunk: request.hunk };
     if let Some(path) = &path {
-        only(&mut change, &mut entry, path)?;
+        reduce_to_path(&mut change, &mut entry, path)?;
         taken.paths = entry.files.iter().map(|file| file.path.clone()).collect();
     }
-    let mut manner = Manner { merge: true, single: Some(Single::Change(seq)), texts, ..Manner::default() };
+    let mut manner =
+        UndoOptions { merge: true, single: Some(SingleChange::Change(seq)), texts, ..UndoOptions::default() };
     if let Some(number) = request.hunk {
-        only_hunk(&mut change, &mut entry, number, &mut manner)?;
+        reduce_to_hunk(&mut change, &mut entry, number, &mut manner)?;
     }
     let has_files = !(entry.files.is_empty() && entry.moves.is_empty());
-    let undone = Undone { hunk: request.hunk, ..listed(change.engine(), &entry) };
+    let undone = UndoneChange { hunk: request.hunk, ..response_change(change.engine(), &entry) };
     change.set_takes_back(taken);
     let changed = plan(&mut change, &history, &[entry], Direction::Undo, &manner)?;
     if changed.is_empty() && has_files {
@@ -68,7 +70,7 @@ pub fn run(engine: &mut Engine, request: &Request, seq: u64) -> Result<Response,
 }
 
 /// A change to undo alone.
-struct Found {
+struct FoundChange {
     /// History of the session.
     history: History,
     /// The change, with its files under their later names.
@@ -78,7 +80,7 @@ struct Found {
 }
 
 /// Returns the change `seq` of the caller's session.
-fn found(change: &mut Change<'_>, seq: u64) -> Result<Found, Error> {
+fn found(change: &mut Change<'_>, seq: u64) -> Result<FoundChange, Error> {
     let session = change.engine().session().as_str().to_owned();
     let Some(state) = change.state() else {
         return Err(no_change(change.engine(), "seq", seq, None));
@@ -90,15 +92,15 @@ fn found(change: &mut Change<'_>, seq: u64) -> Result<Found, Error> {
     {
         early.records.iter().filter(|later| later.seq > seq).for_each(|later| follow(&mut entry, later));
         let texts = texts_after(change.engine_ref(), std::slice::from_ref(&entry));
-        return Ok(Found { history, entry, texts });
+        return Ok(FoundChange { history, entry, texts });
     }
     let texts = BTreeMap::new();
     // An undo and its redo cancel out: the change is in the history as before.
-    if let Some((mut entry, later)) = history.standing(state, seq)? {
+    if let Some((mut entry, later)) = history.changes_since(state, seq)? {
         later.iter().for_each(|later| follow(&mut entry, later));
-        return Ok(Found { history, entry, texts });
+        return Ok(FoundChange { history, entry, texts });
     }
-    let Some(mut entry) = journal::done_entry(state, &session, seq)? else {
+    let Some(mut entry) = journal::history_entry(state, &session, seq)? else {
         if history.numbers.has(seq) {
             return Err(record_is_damaged(seq));
         }
@@ -106,7 +108,7 @@ fn found(change: &mut Change<'_>, seq: u64) -> Result<Found, Error> {
         return Err(no_change(change.engine(), "seq", seq, newest));
     };
     history.since(state, seq.saturating_add(1))?.iter().for_each(|later| follow(&mut entry, later));
-    Ok(Found { history, entry, texts })
+    Ok(FoundChange { history, entry, texts })
 }
 
 /// Returns the error for a change that the session has not made, in a field of the request.
@@ -128,11 +130,15 @@ pub fn no_change(engine: &Engine, field: &str, seq: u64, newest: Option<u64>) ->
 }
 
 /// Reduces a change to a path.
-fn only(change: &mut Change<'_>, entry: &mut JournalEntry, path: &WorkspacePath) -> Result<(), Error> {
+fn reduce_to_path(
+    change: &mut Change<'_>,
+    entry: &mut JournalEntry,
+    path: &WorkspacePath,
+) -> Result<(), Error> {
     if !touches(entry, path) {
-        let paths = listed(change.engine(), entry);
+        let paths = response_change(change.engine(), entry);
         let paths = if paths.paths.is_empty() { vec![paths.path] } else { paths.paths };
-        let shown = change.workspace().shown(path);
+        let shown = change.workspace().display(path);
         let message = format!("change {} did not touch {shown}", entry.seq);
         return Err(Error::new(ErrorKind::NotFound, message)
             .at(shown)
@@ -146,11 +152,11 @@ fn only(change: &mut Change<'_>, entry: &mut JournalEntry, path: &WorkspacePath)
 }
 
 /// Reduces a change of one file to one hunk.
-fn only_hunk(
+fn reduce_to_hunk(
     change: &mut Change<'_>,
     entry: &mut JournalEntry,
     number: usize,
-    manner: &mut Manner,
+    manner: &mut UndoOptions,
 ) -> Result<(), Error> {
     let seq = entry.seq;
     let invalid = |message: String| Error::invalid(message).detail("field", "hunk");
@@ -158,7 +164,7 @@ fn only_hunk(
         let count = entry.files.len();
         return Err(invalid(format!("change {seq} has {count} files here: name one with path")));
     };
-    let shown = change.workspace().shown(&file.path);
+    let shown = change.workspace().display(&file.path);
     let (Some(before), Some(after)) = (&file.before, &file.after) else {
         return Err(invalid(format!(
             "change {seq} created or deleted {shown} as a whole: leave hunk out to take that back"
@@ -205,14 +211,14 @@ pub fn run_turn(
     let extra = [("steps", request.steps != 1), ("path", request.path.is_some())];
     must_be_absent(&extra, |field| format!("turn names all changes of a turn: leave {field} out"))?;
     let mut change = engine.begin(direction.name(), &[], request.options.dry_run)?;
-    let (turnaround, texts) = turnaround(&mut change, number, direction)?;
-    let single = turnaround.changes.iter().map(|entry| entry.seq).min().map(Single::Turn);
-    let manner = Manner { merge: true, single, texts, ..Manner::default() };
+    let (turnaround, texts) = changes_to_replay(&mut change, number, direction)?;
+    let single = turnaround.changes.iter().map(|entry| entry.seq).min().map(SingleChange::Turn);
+    let manner = UndoOptions { merge: true, single, texts, ..UndoOptions::default() };
     turnaround.carry_out(change, request, direction, &manner)
 }
 
 /// Changes to undo or redo.
-pub struct Turnaround {
+pub struct ChangesToReplay {
     /// History of the session.
     pub history: History,
     /// The changes, in order.
@@ -221,7 +227,7 @@ pub struct Turnaround {
     pub records: Option<Vec<JournalEntry>>,
 }
 
-impl Turnaround {
+impl ChangesToReplay {
     /// Undoes or redoes the changes as one change, whole or not at all.
     ///
     /// # Errors
@@ -231,10 +237,11 @@ impl Turnaround {
         mut change: Change<'_>,
         request: &Steps,
         direction: Direction,
-        manner: &Manner,
+        manner: &UndoOptions,
     ) -> Result<Response, Error> {
         let Self { history, changes, records } = self;
-        let mut undone: Vec<Undone> = changes.iter().map(|entry| listed(change.engine(), entry)).collect();
+        let mut undone: Vec<UndoneChange> =
+            changes.iter().map(|entry| response_change(change.engine(), entry)).collect();
         let paths = changes.iter().flat_map(|entry| &entry.files).map(|file| file.path.as_bytes());
         warn_of_lossy(change.engine(), paths);
         warn_of_damaged(change.engine(), &history.damaged);
@@ -252,11 +259,11 @@ impl Turnaround {
 }
 
 /// Returns the changes of a turn to undo or redo, and the bytes that they left, if they are long past.
-fn turnaround(
+fn changes_to_replay(
     change: &mut Change<'_>,
     number: u64,
     direction: Direction,
-) -> Result<(Turnaround, BTreeMap<Sha256, Vec<u8>>), Error> {
+) -> Result<(ChangesToReplay, BTreeMap<Sha256, Vec<u8>>), Error> {
     let session = change.engine().session().clone();
     let mut history = History::default();
     let mut changes = Vec::new();
@@ -273,26 +280,26 @@ fn turnaround(
             let turn = Turns::load(state, session.as_str())?.of(seq);
             match early(change.engine_ref(), state, &history, direction, &turn)? {
                 Some(early) => (changes, since) = (early.changes, Some(early.records)),
-                None => changes = history.in_turn(state, direction, &turn)?,
+                None => changes = history.changes_of_turn(state, direction, &turn)?,
             }
         }
         if let Some(since) = since {
             texts = texts_after(change.engine_ref(), &changes);
             records = rebase::records(&changes, &since);
         } else {
-            records = rebase::records(&changes, &since_first(&history, state, &changes)?);
+            records = rebase::records(&changes, &records_since(&history, state, &changes)?);
         }
     }
     if changes.is_empty() {
         return Err(missing(change.engine(), number, direction, &history));
     }
     let first = changes.iter().map(|entry| entry.seq).min().unwrap_or(number);
-    let records = records.map_err(|path| moved_since(change, &path, Single::Turn(first)))?;
-    Ok((Turnaround { history, changes, records: Some(records) }, texts))
+    let records = records.map_err(|path| moved_since(change, &path, SingleChange::Turn(first)))?;
+    Ok((ChangesToReplay { history, changes, records: Some(records) }, texts))
 }
 
 /// Returns the records of the session from the first of some changes on, and from the first that one of these reverts.
-fn since_first(
+fn records_since(
     history: &History,
     state: &State,
     changes: &[JournalEntry],
@@ -317,12 +324,12 @@ pub fn records_among(
     changes: &[JournalEntry],
 ) -> Result<Vec<JournalEntry>, Error> {
     let first = changes.iter().map(|entry| entry.seq).min().unwrap_or_default();
-    let since = since_first(history, state, changes)?;
-    rebase::records(changes, &since).map_err(|path| moved_since(change, &path, Single::Change(first)))
+    let since = records_since(history, state, changes)?;
+    rebase::records(changes, &since).map_err(|path| moved_since(change, &path, SingleChange::Change(first)))
 }
 
 /// Returns the error for a path that a later change moved or deleted.
-fn moved_since(change: &Change<'_>, path: &WorkspacePath, single: Single) -> Error {
+fn moved_since(change: &Change<'_>, path: &WorkspacePath, single: SingleChange) -> Error {
     let shown = change.shown_original(path);
     single.overlap(change.engine_ref().session().as_str(), &shown, "it was moved or deleted since")
 }
@@ -341,11 +348,11 @@ fn early(
         return Ok(None);
     }
     let session = engine.session();
-    let known = session::peek(state, session).and_then(|known| known.after());
+    let known = session::load_for_display(state, session).and_then(|known| known.after());
     let from = known.map_or(0, |ended| ended.seq) + 1;
     let account = ChangesAccount::of(state, session.as_str(), from, &engine.control)?;
-    match account.turning_after(last).filter(|_| turn.first >= from) {
-        Some(later) => history.in_early_turn(state, turn, later),
+    match account.moves_or_reverts_after(last).filter(|_| turn.first >= from) {
+        Some(later) => history.changes_of_early_turn(state, turn, later),
         None => Ok(None),
     }
 }
@@ -358,7 +365,7 @@ fn texts_after(engine: &Engine, changes: &[JournalEntry]) -> BTreeMap<Sha256, Ve
     let Ok(Some(store)) = record::find(engine) else { return texts };
     let after = targets::session_named(engine, engine.session()).map_or(0, |chosen| chosen.after);
     let Ok(account) =
-        store.account_of(&record::part_of(engine, engine.session().as_str(), after.min(first - 1)))
+        store.account_of(&record::changes_after(engine, engine.session().as_str(), after.min(first - 1)))
     else {
         return texts;
     };
@@ -378,7 +385,7 @@ fn texts_after(engine: &Engine, changes: &[JournalEntry]) -> BTreeMap<Sha256, Ve
 /// Returns the error for a turn without a change to undo or redo.
 fn missing(engine: &Engine, number: u64, direction: Direction, history: &History) -> Error {
     if number == 0 {
-        return nothing(engine, direction, None, &history.damaged);
+        return nothing_to_undo(engine, direction, None, &history.damaged);
     }
     let newest = history.numbers.newest().unwrap_or_default();
     if newest.is_none_or(|newest| newest < number) {

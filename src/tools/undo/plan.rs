@@ -7,11 +7,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::files::{MERGE_FLAG, Manner, Planner, version};
+use super::files::{FilePlanner, MERGE_FLAG, UndoOptions, version};
 use crate::engine::change::gate::quoted;
 use crate::engine::change::{Change, executor, moves};
 use crate::engine::history::replay::{
-    Direction, Gone, Kind, Piece, Replay, ReplayConflict, ReplayResult, depth, same,
+    Direction, FileToRemove, NodeKind, Piece, Replay, ReplayConflict, ReplayResult, depth, is_same,
 };
 use crate::engine::history::stacks::{History, direction_of};
 use crate::engine::journal::{self, JournalEntry, Version};
@@ -22,7 +22,7 @@ use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::looks_binary;
 use crate::text::escaped;
-use crate::text::merge::{self, Alike};
+use crate::text::merge::{self, EqualChanges};
 use crate::tools::{Paint, Text};
 
 /// Plans the net effect of undoing or redoing several changes; returns the paths concerned.
@@ -34,9 +34,9 @@ pub fn plan(
     history: &History,
     entries: &[JournalEntry],
     direction: Direction,
-    manner: &Manner,
+    manner: &UndoOptions,
 ) -> Result<Vec<WorkspacePath>, Error> {
-    let mut conflicts = Conflicts::default();
+    let mut conflicts = ConflictingFiles::default();
     let planned = plan_beside(change, history, entries, direction, manner, &mut conflicts);
     conflicts.into_error().map_or(planned, Err)
 }
@@ -62,13 +62,13 @@ pub fn plan_beside(
     history: &History,
     entries: &[JournalEntry],
     direction: Direction,
-    manner: &Manner,
-    conflicts: &mut Conflicts,
+    manner: &UndoOptions,
+    conflicts: &mut ConflictingFiles,
 ) -> Result<Vec<WorkspacePath>, Error> {
-    let mut manner = Manner { retry: retry(entries, direction), ..manner.clone() };
+    let mut manner = UndoOptions { retry: retry(entries, direction), ..manner.clone() };
     let (outcome, texts) = replayed(change, history, entries, direction, &manner)?;
     for path in &outcome.interleaved {
-        conflicts.add(interleaved_error(change.workspace(), path, manner.keeps_between()));
+        conflicts.add(interleaved_error(change.workspace(), path, manner.keeps_foreign_changes()));
     }
     manner.texts.extend(texts);
     // What goes to the trash goes without the empty folders that nobody needs.
@@ -79,25 +79,25 @@ pub fn plan_beside(
     };
     let is_unneeded = |folder: &&WorkspacePath| !is_state(folder) || goes_along(folder);
     let mut vacant: Vec<WorkspacePath> = outcome.vacant.iter().filter(is_unneeded).cloned().collect();
-    vacant.extend(unneeded_by_others(change, &outcome, entries)?);
+    vacant.extend(folders_free_of_others(change, &outcome, entries)?);
     innermost_first(&mut vacant);
     let mut outcome = without_empty(change.workspace(), outcome, &mut vacant)?;
-    give_way_to_equal(change, &mut outcome)?;
+    replace_equal_file(change, &mut outcome)?;
     conflicts.sift(change.must_keep_the_trash(&mut outcome))?;
     let (inner, vacant): (Vec<_>, Vec<_>) = vacant.into_iter().partition(is_state);
     let inner: Vec<WorkspacePath> =
-        inner.iter().filter_map(|folder| outcome.pieces.standing(folder)).collect();
+        inner.iter().filter_map(|folder| outcome.pieces.source_of(folder)).collect();
     outcome.displaced.extend(inner);
-    clear_the_way(change, &outcome, &vacant, &manner.retry)?;
-    let vacated = vacated(&outcome, vacant);
-    let mut planner = Planner::new(change, history, &manner, &outcome.pieces);
+    plan_removals(change, &outcome, &vacant, &manner.retry)?;
+    let vacated = folders_to_remove(&outcome, vacant);
+    let mut planner = FilePlanner::new(change, history, &manner, &outcome.pieces);
     for gone in &outcome.gone {
         conflicts.sift(planner.remove(gone))?;
     }
     for live in outcome.lives {
         conflicts.sift(planner.put(live))?;
     }
-    let Planner { mut paths, unchanged, .. } = planner;
+    let FilePlanner { mut paths, unchanged, .. } = planner;
     paths.retain(|path| !is_state(path));
     if !conflicts.is_empty() {
         return Ok(paths);
@@ -109,7 +109,7 @@ pub fn plan_beside(
     let shown = |piece: Piece| if is_state(&piece.at) { piece.real } else { piece.at };
     paths.extend(pieces.iter().map(shown).filter(|path| !is_state(path)));
     for (path, (before, after)) in outcome.modes {
-        let now = pieces.standing(&path).and_then(|path| mode_of(change.workspace(), &path));
+        let now = pieces.source_of(&path).and_then(|path| mode_of(change.workspace(), &path));
         // Modes that others have set since are kept.
         if let Some(before) = before.or(now).filter(|before| now.is_none_or(|now| now == *before)) {
             // A new folder has the set-group-ID bit from its parent.
@@ -121,7 +121,7 @@ pub fn plan_beside(
         let goes = |inner: &WorkspacePath| vacated.contains(inner) || outcome.displaced.contains(inner);
         let mut leaving = vacated.iter().chain(&outcome.displaced);
         let stays = leaving.find(|folder| is_occupied(change.workspace(), folder, &goes));
-        if let Some(folder) = stays.map(|folder| change.workspace().shown(folder)) {
+        if let Some(folder) = stays.map(|folder| change.workspace().display(folder)) {
             change.engine().warn(format!("the folder {folder} stays: it is not empty"));
         }
     }
@@ -134,7 +134,7 @@ pub fn plan_beside(
 ///
 /// # Errors
 /// Returns the OS error.
-fn unneeded_by_others(
+fn folders_free_of_others(
     change: &Change<'_>,
     outcome: &ReplayResult,
     entries: &[JournalEntry],
@@ -162,7 +162,7 @@ fn unneeded_by_others(
     let sessions = journal::sessions(state)?;
     let mut unneeded = BTreeSet::new();
     for session in sessions.iter().filter(|session| *session != own) {
-        unneeded.extend(History::load(state, session)?.unneeded());
+        unneeded.extend(History::load(state, session)?.unneeded_folders());
     }
     emptied.retain(|folder| unneeded.contains(folder));
     for session in &sessions {
@@ -188,7 +188,7 @@ fn replayed(
     history: &History,
     entries: &[JournalEntry],
     direction: Direction,
-    manner: &Manner,
+    manner: &UndoOptions,
 ) -> Result<(ReplayResult, BTreeMap<Sha256, Vec<u8>>), Error> {
     let texts = RefCell::new(BTreeMap::new());
     let blend = |path: &WorkspacePath, now: &Version, from: &Version, to: &Version| {
@@ -196,7 +196,7 @@ fn replayed(
             let made = texts.borrow().get(&version.sha256).cloned();
             made.or_else(|| change.bytes_seen(path, version.sha256))
         };
-        let (text, version) = blended(now, from, to, known)?;
+        let (text, version) = merge_out_change(now, from, to, known)?;
         texts.borrow_mut().insert(version.sha256, text);
         Some(version)
     };
@@ -214,7 +214,7 @@ fn replayed(
         Direction::Undo => history.vacant.clone(),
         Direction::Redo => BTreeSet::new(),
     };
-    let mut replay = Replay::new(&stands, vacant, manner.keeps_between().then_some(&blend));
+    let mut replay = Replay::new(&stands, vacant, manner.keeps_foreign_changes().then_some(&blend));
     // To take back an undo or a redo is to undo its own record.
     let way = |entry: &JournalEntry| direction_of(entry).map_or(direction, |_| Direction::Undo);
     let played = entries.iter().try_for_each(|entry| replay.play(entry, way(entry)));
@@ -232,7 +232,7 @@ fn replayed(
 }
 
 /// Returns a text without a change but with others' later changes; `None` if both touch the same lines.
-fn blended(
+fn merge_out_change(
     now: &Version,
     from: &Version,
     to: &Version,
@@ -246,7 +246,7 @@ fn blended(
         return None;
     }
     let [base, one, other] = &texts;
-    let text = merge::merge(base, one, other, Alike::Once).ok()?;
+    let text = merge::merge(base, one, other, EqualChanges::Once).ok()?;
     let mode = if from.mode == to.mode { now.mode } else { to.mode };
     let version = Version { sha256: Sha256::of(&text), size: text.len() as u64, mode, identity: None };
     Some((text, version))
@@ -259,7 +259,7 @@ fn mode_of(workspace: &Workspace, folder: &WorkspacePath) -> Option<u32> {
 
 /// Returns the error of a file that others changed between two of the changes.
 fn interleaved_error(workspace: &Workspace, path: &WorkspacePath, is_kept: bool) -> Error {
-    let shown = workspace.shown(path);
+    let shown = workspace.display(path);
     let message = format!("{shown} was changed by someone else between these changes");
     let error = Error::new(ErrorKind::StaleFile, message).at(shown);
     if is_kept {
@@ -275,14 +275,14 @@ fn interleaved_error(workspace: &Workspace, path: &WorkspacePath, is_kept: bool)
 }
 
 /// Lets a file that comes back from the trash replace an equal one that others have made again: nobody loses anything.
-fn give_way_to_equal(change: &mut Change<'_>, outcome: &mut ReplayResult) -> Result<(), Error> {
+fn replace_equal_file(change: &mut Change<'_>, outcome: &mut ReplayResult) -> Result<(), Error> {
     for Piece { real, at } in outcome.pieces.iter().collect::<Vec<_>>() {
         let is_restored = is_state(&real) && !is_state(&at);
-        if !is_restored || outcome.pieces.placed(&at) != at {
+        if !is_restored || outcome.pieces.target_of(&at) != at {
             continue;
         }
         let is_file = |path: &WorkspacePath| {
-            Ok::<_, Error>(moves::kind(change.workspace(), path)? == Some(Kind::Other))
+            Ok::<_, Error>(moves::kind(change.workspace(), path)? == Some(NodeKind::Other))
         };
         if !is_file(&at)?
             || !is_file(&real)?
@@ -290,13 +290,13 @@ fn give_way_to_equal(change: &mut Change<'_>, outcome: &mut ReplayResult) -> Res
         {
             continue;
         }
-        let (Ok(trashed), Ok(there)) = (change.look_beneath(&real), change.look_beneath(&at)) else {
+        let (Ok(trashed), Ok(there)) = (change.open_canonical(&real), change.open_canonical(&at)) else {
             continue;
         };
         let from = version(&there);
-        if same(version(&trashed).as_ref(), from.as_ref()) {
-            change.set_found_done(at.clone(), None, from.clone());
-            outcome.gone.push(Gone { at: at.clone(), real: Some(at), from });
+        if is_same(version(&trashed).as_ref(), from.as_ref()) {
+            change.note_unchanged_replay(at.clone(), None, from.clone());
+            outcome.gone.push(FileToRemove { at: at.clone(), real: Some(at), from });
         }
     }
     Ok(())
@@ -304,14 +304,14 @@ fn give_way_to_equal(change: &mut Change<'_>, outcome: &mut ReplayResult) -> Res
 
 /// Returns the folders to remove in the end if they are empty, by their names at that time: another folder may have
 /// taken the old name.
-pub fn vacated(outcome: &ReplayResult, mut vacant: Vec<WorkspacePath>) -> Vec<WorkspacePath> {
+pub fn folders_to_remove(outcome: &ReplayResult, mut vacant: Vec<WorkspacePath>) -> Vec<WorkspacePath> {
     let taken: BTreeSet<&WorkspacePath> = outcome
         .lives
         .iter()
         .map(|live| &live.at)
         .chain(outcome.made.iter().map(|folder| &folder.path))
         .collect();
-    vacant.retain(|folder| !taken.contains(folder) && !outcome.pieces.comes_to(folder));
+    vacant.retain(|folder| !taken.contains(folder) && !outcome.pieces.has_target(folder));
     innermost_first(&mut vacant);
     vacant
 }
@@ -330,8 +330,9 @@ pub fn without_empty(
     for piece in pieces.iter().filter(|piece| wanted.contains(&piece.at)) {
         let leaving = leaving_of(&outcome);
         // A folder in it may be moved there itself, and is removed in its turn.
-        let vanishes =
-            |real: &WorkspacePath| outcome.displaced.contains(real) || wanted.contains(&pieces.placed(real));
+        let vanishes = |real: &WorkspacePath| {
+            outcome.displaced.contains(real) || wanted.contains(&pieces.target_of(real))
+        };
         if let Some(inner) = emptied(workspace, &piece.real, &leaving, &vanishes)? {
             outcome.pieces.remove_at(&piece.at);
             folders.retain(|folder| !folder.is_within(&piece.at));
@@ -350,7 +351,7 @@ fn keep_made_again(outcome: &mut ReplayResult) {
         let path = &folder.path;
         let is_kept = folder.identity.is_none()
             && displaced.contains(path)
-            && pieces.standing(path).as_ref() == Some(path);
+            && pieces.source_of(path).as_ref() == Some(path);
         if is_kept {
             displaced.retain(|other| other != path);
             modes.insert(path.clone(), (None, folder.mode));
@@ -363,7 +364,7 @@ fn keep_made_again(outcome: &mut ReplayResult) {
 ///
 /// # Errors
 /// Fails with `stale_file` if a folder must stay.
-pub fn clear_the_way(
+pub fn plan_removals(
     change: &mut Change<'_>,
     outcome: &ReplayResult,
     vacant: &[WorkspacePath],
@@ -371,24 +372,26 @@ pub fn clear_the_way(
 ) -> Result<(), Error> {
     let workspace = change.workspace();
     let leaving = leaving_of(outcome);
-    let lives = outcome.lives.iter().filter(|live| !live.stays(&outcome.pieces));
+    let lives = outcome.lives.iter().filter(|live| !live.is_in_place(&outcome.pieces));
     let lives = lives.map(|live| (live.at.clone(), None));
     let pieces = outcome.pieces.iter().map(|piece| (piece.at, Some(piece.real)));
     let mut cleared = Vec::new();
     for (at, moved) in lives.chain(pieces) {
         // A folder that moves may bring another one there.
         let mut others = std::borrow::Cow::Borrowed(&outcome.pieces);
-        if others.comes_to(&at) {
+        if others.has_target(&at) {
             others.to_mut().remove_at(&at);
         }
-        let Some(real) = others.standing(&at) else { continue };
+        let Some(real) = others.source_of(&at) else { continue };
         // What is in a folder that gets a name in itself goes along.
         let goes_along = moved.is_some_and(|moved| real.is_within(&moved));
         if goes_along || moves::kind(workspace, &real)?.is_none() || leaving.contains(&real) {
             continue;
         }
         let vanishes = |real: &WorkspacePath| {
-            outcome.displaced.contains(real) || vacant.contains(real) || vacant.contains(&others.placed(real))
+            outcome.displaced.contains(real)
+                || vacant.contains(real)
+                || vacant.contains(&others.target_of(real))
         };
         // No change has an empty folder that git ignores: it gives way, as in a checkout.
         let inner = emptied(workspace, &real, &leaving, &|_| true)?;
@@ -400,7 +403,7 @@ pub fn clear_the_way(
     }
     // The other folders may move with their content before the end.
     for folder in &outcome.displaced {
-        if moves::kind(workspace, folder)? == Some(Kind::Folder) {
+        if moves::kind(workspace, folder)? == Some(NodeKind::Folder) {
             cleared.push(folder.clone());
         }
     }
@@ -429,7 +432,7 @@ pub fn innermost_first(folders: &mut Vec<WorkspacePath>) {
 /// Returns the paths that an outcome removes or moves.
 fn leaving_of(outcome: &ReplayResult) -> BTreeSet<WorkspacePath> {
     let gone = outcome.gone.iter().filter_map(|gone| gone.real.clone());
-    let elsewhere = outcome.lives.iter().filter(|live| !live.stays(&outcome.pieces));
+    let elsewhere = outcome.lives.iter().filter(|live| !live.is_in_place(&outcome.pieces));
     let elsewhere = elsewhere.filter_map(|live| live.real.clone());
     let moved = outcome.pieces.iter().map(|Piece { real, .. }| real);
     gone.chain(elsewhere).chain(moved).collect()
@@ -448,7 +451,7 @@ fn emptied(
     let mut all = vec![folder.clone()];
     let mut waiting: Vec<(OwnedFd, WorkspacePath)> = vec![(opened, folder.clone())];
     while let Some((opened, folder)) = waiting.pop() {
-        let io = |errno| Error::io("list", workspace.shown(&folder), errno);
+        let io = |errno| Error::io("list", workspace.display(&folder), errno);
         for name in fs::names_in(&opened).map_err(io)? {
             let path = folder.join(&name);
             if leaving.contains(&path) {
@@ -467,7 +470,7 @@ fn emptied(
 
 /// A conflicting file.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Conflict {
+pub struct ConflictingFile {
     /// The file
     pub path: String,
     /// Its error
@@ -481,14 +484,14 @@ pub struct Conflict {
 
 /// Conflicting files, each once.
 #[derive(Debug, Default)]
-pub struct Conflicts {
+pub struct ConflictingFiles {
     /// Error of each file.
     errors: Vec<Error>,
     /// Files.
     paths: BTreeSet<String>,
 }
 
-impl Conflicts {
+impl ConflictingFiles {
     /// Returns true if there are no conflicts.
     pub const fn is_empty(&self) -> bool {
         self.errors.is_empty()
@@ -523,17 +526,17 @@ impl Conflicts {
         if others.is_empty() {
             return Some(first);
         }
-        let addition = format!(" (also conflicting: {})", escaped::some_of(&others));
+        let addition = format!(" (also conflicting: {})", escaped::first_names(&others));
         Some(first.add_to_message(addition).detail("paths", self.paths.into_iter().collect::<Vec<_>>()))
     }
 
     /// Returns all conflicts, for a response.
-    pub fn into_list(self) -> Vec<Conflict> {
-        self.errors.into_iter().map(|error| Conflict::of(&error)).collect()
+    pub fn into_list(self) -> Vec<ConflictingFile> {
+        self.errors.into_iter().map(|error| ConflictingFile::of(&error)).collect()
     }
 }
 
-impl Conflict {
+impl ConflictingFile {
     /// Returns the conflict that an error describes.
     fn of(error: &Error) -> Self {
         Self {
@@ -563,7 +566,7 @@ fn is_of_one_file(error: &Error) -> bool {
 fn purged(change: &Change<'_>, content: &WorkspacePath, entries: &[JournalEntry]) -> Error {
     let moved = entries.iter().flat_map(|entry| &entry.moves).find(|moved| moved.to == *content);
     let shown =
-        moved.map_or_else(|| change.shown_original(content), |moved| change.workspace().shown(&moved.from));
+        moved.map_or_else(|| change.shown_original(content), |moved| change.workspace().display(&moved.from));
     let policy = change.engine_ref().policy();
     // No snapshot has ignored files.
     let is_ignored = moved.is_some_and(|moved| change.are_ignored(&[&moved.from]));

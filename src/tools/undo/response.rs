@@ -26,7 +26,7 @@ use crate::tools::targets::{self, LOG_SHOWS, lost_state};
 
 /// A change that was undone.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Undone {
+pub struct UndoneChange {
     /// Its number in the session
     pub seq: u64,
     /// The tool that made it
@@ -44,7 +44,7 @@ pub struct Undone {
     pub hunk: Option<usize>,
 }
 
-impl fmt::Display for Undone {
+impl fmt::Display for UndoneChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let more = escaped::and_more(self.files.unwrap_or(self.paths.len()).saturating_sub(1));
         let path = escaped::name(&self.path);
@@ -54,25 +54,25 @@ impl fmt::Display for Undone {
 }
 
 /// Returns a change as responses show it.
-pub fn listed(engine: &Engine, entry: &JournalEntry) -> Undone {
+pub fn response_change(engine: &Engine, entry: &JournalEntry) -> UndoneChange {
     let (trashed, named): (Vec<&WorkspacePath>, Vec<_>) = entry.paths().partition(|path| is_state(path));
-    let mut paths: Vec<String> = named.into_iter().map(|path| engine.workspace.shown(path)).collect();
+    let mut paths: Vec<String> = named.into_iter().map(|path| engine.workspace.display(path)).collect();
     if paths.is_empty() {
         // A rewind past a deletion, and the deletion before it.
         paths.extend(trashed.iter().filter_map(|path| original(engine, path)));
         paths.dedup();
     }
     if paths.is_empty() {
-        paths.extend(folders_of(entry).map(|path| engine.workspace.shown(path)));
+        paths.extend(folders_of(entry).map(|path| engine.workspace.display(path)));
     }
     if paths.is_empty() {
         // A command that left nothing to restore.
-        paths.extend(entry.lost.iter().map(|path| engine.workspace.shown(path)));
+        paths.extend(entry.lost.iter().map(|path| engine.workspace.display(path)));
     }
     let path = paths.first().cloned().unwrap_or_else(|| ".".to_owned());
     let total = paths.len();
     paths.truncate(PLACES_LISTED);
-    Undone {
+    UndoneChange {
         seq: entry.seq,
         tool: entry.tool.clone(),
         path,
@@ -85,11 +85,11 @@ pub fn listed(engine: &Engine, entry: &JournalEntry) -> Undone {
 /// Returns the original path of a file in the trash, for a reader.
 fn original(engine: &Engine, path: &WorkspacePath) -> Option<String> {
     let state = State::find(&engine.workspace).ok()??;
-    trash::original(&state, path).map(|path| engine.workspace.shown(&path))
+    trash::original(&state, path).map(|path| engine.workspace.display(&path))
 }
 
 /// Writes one line per change.
-pub fn as_text(changes: &[Undone], tool: &str, text: &mut Text) {
+pub fn as_text(changes: &[UndoneChange], tool: &str, text: &mut Text) {
     for undone in changes {
         text.change(&format!("{tool}: {undone}"));
     }
@@ -109,7 +109,7 @@ fn folders_of(entry: &JournalEntry) -> impl Iterator<Item = &WorkspacePath> {
 }
 
 /// Returns the error for a session without a change to undo or redo.
-pub fn nothing(
+pub fn nothing_to_undo(
     engine: &Engine,
     direction: Direction,
     path: Option<&WorkspacePath>,
@@ -154,7 +154,7 @@ pub fn warn_of_damaged(engine: &mut Engine, damaged: &BTreeSet<u64>) {
 fn skipped(damaged: &BTreeSet<u64>) -> Option<String> {
     let numbers: Vec<String> = damaged.iter().map(|seq| format!("#{seq}")).collect();
     let skipped =
-        || format!("skipped {}, whose record in the journal is damaged", escaped::some_of(&numbers));
+        || format!("skipped {}, whose record in the journal is damaged", escaped::first_names(&numbers));
     (!numbers.is_empty()).then(skipped)
 }
 
@@ -182,18 +182,18 @@ pub fn warn_of_lost(engine: &mut Engine, entries: &[JournalEntry]) {
     const NAMED: usize = 20;
     let total: usize = entries.iter().map(|entry| entry.lost_total).sum();
     if total > 0 {
-        let lost = entries.iter().flat_map(|entry| &entry.lost).map(|path| engine.workspace.shown(path));
+        let lost = entries.iter().flat_map(|entry| &entry.lost).map(|path| engine.workspace.display(path));
         let lost = escaped::first_of(lost, total, NAMED);
         engine.warn(format!("not restored, because no copy exists: {lost}"));
     }
 }
 
 /// A change of another session.
-pub struct Other {
+pub struct ForeignChange {
     /// The session.
     pub session: String,
     /// The change.
-    pub change: Undone,
+    pub change: UndoneChange,
     /// Its turn, for a question.
     pub turn: String,
 }
@@ -206,7 +206,7 @@ pub fn newest_of_others(
     engine: &Engine,
     direction: Direction,
     path: Option<&Path>,
-) -> Result<Option<Other>, Error> {
+) -> Result<Option<ForeignChange>, Error> {
     let path = path.map(|path| engine.workspace.resolve_entry(path)).transpose()?;
     let wanted = |entry: &JournalEntry| path.as_ref().is_none_or(|resolved| touches(entry, resolved.path()));
     let Some(state) = State::find(&engine.workspace)? else { return Ok(None) };
@@ -223,7 +223,7 @@ pub fn newest_of_others(
             let turn = Turns::load(&state, &session)?.of(entry.seq);
             let title = turn.title.iter().map(|title| format!(", {title:?}")).collect::<String>();
             let turn = format!("turn is of session {session}, from change {} on{title}", turn.first);
-            return Ok(Some(Other { session, change: listed(engine, &entry), turn }));
+            return Ok(Some(ForeignChange { session, change: response_change(engine, &entry), turn }));
         }
     }
     Ok(None)

@@ -50,7 +50,7 @@ pub enum ReplayConflict {
 
 /// Kind of thing at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum NodeKind {
     /// A folder.
     Folder,
     /// Anything else.
@@ -59,20 +59,20 @@ pub enum Kind {
 
 /// Undoes or redoes a change of a file that others changed since. Arguments: path, present version, version that
 /// the change left, and version on the other side of the change.
-pub type Blend<'s> = &'s dyn Fn(&WorkspacePath, &Version, &Version, &Version) -> Option<Version>;
+pub type MergeFile<'s> = &'s dyn Fn(&WorkspacePath, &Version, &Version, &Version) -> Option<Version>;
 
 /// Model of the tree.
 pub struct Replay<'s> {
     /// Returns the type at a path in the tree.
-    stands: &'s dyn Fn(&WorkspacePath) -> Option<Kind>,
+    stands: &'s dyn Fn(&WorkspacePath) -> Option<NodeKind>,
     /// Merge of changes by others between two changes; without it they are a conflict.
-    merge_with: Option<Blend<'s>>,
+    merge_with: Option<MergeFile<'s>>,
     /// Moved things.
     pieces: Pieces,
     /// Files with other bytes, by target path.
-    lives: BTreeMap<WorkspacePath, Live>,
+    lives: BTreeMap<WorkspacePath, FileToWrite>,
     /// Files to remove, by the path that they would have.
-    gone: BTreeMap<WorkspacePath, Vec<Gone>>,
+    gone: BTreeMap<WorkspacePath, Vec<FileToRemove>>,
     /// Present paths of the files in the two maps.
     changed: BTreeSet<WorkspacePath>,
     /// Folders to make.
@@ -92,9 +92,9 @@ impl<'s> Replay<'s> {
     /// Returns a model of the present tree; the folders in `vacant` are removed once they are empty. Merges changes by
     /// others in between, with `merge_with`.
     pub fn new(
-        stands: &'s dyn Fn(&WorkspacePath) -> Option<Kind>,
+        stands: &'s dyn Fn(&WorkspacePath) -> Option<NodeKind>,
         vacant: BTreeSet<WorkspacePath>,
-        merge_with: Option<Blend<'s>>,
+        merge_with: Option<MergeFile<'s>>,
     ) -> Self {
         Self {
             stands,
@@ -158,11 +158,11 @@ impl<'s> Replay<'s> {
         };
         let (late, made): (Vec<_>, Vec<_>) = made.into_iter().partition(is_late);
         made.into_iter().for_each(|folder| self.make(folder, direction));
-        self.vacate(early.iter());
+        self.mark_for_removal(early.iter());
         self.move_all(&entry.moves, direction)?;
         late.into_iter().for_each(|folder| self.make(folder, direction));
         last.into_iter().for_each(|file| self.change_file(file, direction));
-        self.vacate(vacant.iter());
+        self.mark_for_removal(vacant.iter());
         if direction == Direction::Redo {
             self.change_modes(entry, direction);
         }
@@ -171,7 +171,7 @@ impl<'s> Replay<'s> {
 
     /// Makes a folder, or makes again one that a change removed.
     fn make(&mut self, folder: FolderEntry<WorkspacePath>, direction: Direction) {
-        if self.standing(&folder.path).is_none() {
+        if self.present_path(&folder.path).is_none() {
             self.made.insert(folder.path.clone(), folder);
             return;
         }
@@ -185,17 +185,17 @@ impl<'s> Replay<'s> {
 
     /// Returns true if a path holds something other than a folder.
     fn is_leaf(&self, path: &WorkspacePath) -> bool {
-        let kind = self.standing(path).and_then(|real| (self.stands)(&real));
-        kind.is_some_and(|kind| kind != Kind::Folder)
+        let kind = self.present_path(path).and_then(|real| (self.stands)(&real));
+        kind.is_some_and(|kind| kind != NodeKind::Folder)
     }
 
     /// Marks folders to be removed once they are empty.
-    fn vacate<'f>(&mut self, folders: impl Iterator<Item = &'f WorkspacePath>) {
+    fn mark_for_removal<'f>(&mut self, folders: impl Iterator<Item = &'f WorkspacePath>) {
         for folder in folders {
             let was_made = self.made.remove(folder).is_some();
             if self.lives.contains_key(folder) {
                 // A file has its place already.
-                self.displaced.extend(self.standing(folder));
+                self.displaced.extend(self.present_path(folder));
                 self.pieces.remove_at(folder);
             } else if !was_made {
                 self.vacant.insert(folder.clone());
@@ -255,7 +255,7 @@ impl<'s> Replay<'s> {
     fn change(&mut self, path: &WorkspacePath, from: Option<&Version>, target: Option<&Version>) {
         let mut blended = None;
         let live = self.lives.remove(path).map(|live| {
-            if !same(Some(&live.target), from) {
+            if !is_same(Some(&live.target), from) {
                 // None if merging is off, or if both touch the same lines.
                 blended = self.merge_with.and_then(|merge| merge(path, &live.target, from?, target?));
                 if blended.is_none() {
@@ -265,12 +265,12 @@ impl<'s> Replay<'s> {
             (live.real, live.from)
         });
         let target = blended.as_ref().or(target);
-        let (real, began) = live.unwrap_or_else(|| self.take_gone(path, from));
+        let (real, began) = live.unwrap_or_else(|| self.take_deleted(path, from));
         self.changed.extend(real.clone());
         match target {
             Some(target) => {
                 self.displace(path, None);
-                let live = Live { at: path.clone(), real, from: began, target: target.clone() };
+                let live = FileToWrite { at: path.clone(), real, from: began, target: target.clone() };
                 self.lives.insert(path.clone(), live);
             }
             // A file that is there neither before nor after leaves no trace.
@@ -279,7 +279,7 @@ impl<'s> Replay<'s> {
                 if let Some(real) = &real {
                     self.pieces.remove_real(real);
                 }
-                let gone = Gone { at: path.clone(), real, from: began };
+                let gone = FileToRemove { at: path.clone(), real, from: began };
                 self.gone.entry(path.clone()).or_default().push(gone);
             }
         }
@@ -287,7 +287,7 @@ impl<'s> Replay<'s> {
 
     /// Takes the deleted file at a path, or else the present file whose bytes have not changed so far. A deleted file
     /// is changed in place.
-    fn take_gone(
+    fn take_deleted(
         &mut self,
         path: &WorkspacePath,
         from: Option<&Version>,
@@ -298,25 +298,25 @@ impl<'s> Replay<'s> {
             return (gone.real, gone.from);
         }
         // A folder in its place is left for others to remove.
-        let is_it = |real: &WorkspacePath| from.is_some() || (self.stands)(real) != Some(Kind::Folder);
-        (self.standing(path).filter(is_it), from.cloned())
+        let is_it = |real: &WorkspacePath| from.is_some() || (self.stands)(real) != Some(NodeKind::Folder);
+        (self.present_path(path).filter(is_it), from.cloned())
     }
 
     /// Renames whatever is at `old` to `new`.
     fn rename(&mut self, old: &WorkspacePath, new: &WorkspacePath) -> Result<(), ReplayConflict> {
         self.displace(new, Some(old));
-        if self.lives.contains_key(new) || self.pieces.comes_to(new) {
+        if self.lives.contains_key(new) || self.pieces.has_target(new) {
             return Err(ReplayConflict::Taken(new.clone()));
         }
         let is_made = below(&self.lives, old).next().is_some() || below(&self.made, old).next().is_some();
         if !self.lives.contains_key(old) {
-            match self.standing(old) {
-                Some(real) if !self.pieces.comes_to(old) => self.pieces.insert(&real, old),
+            match self.present_path(old) {
+                Some(real) if !self.pieces.has_target(old) => self.pieces.insert(&real, old),
                 None if !is_made => return Err(ReplayConflict::Missing(old.clone())),
                 _ => {}
             }
         }
-        for at in self.pieces.coming_within(old) {
+        for at in self.pieces.targets_within(old) {
             if let Some(real) = self.pieces.remove_at(&at) {
                 self.pieces.insert(&real, &at.rebased(old, new));
             }
@@ -326,7 +326,7 @@ impl<'s> Replay<'s> {
         for at in gone {
             let moved = self.gone.remove(&at).unwrap_or_default();
             let at = at.rebased(old, new);
-            let moved = moved.into_iter().map(|gone| Gone { at: at.clone(), ..gone });
+            let moved = moved.into_iter().map(|gone| FileToRemove { at: at.clone(), ..gone });
             self.gone.entry(at.clone()).or_default().extend(moved);
         }
         rebase_keys(&mut self.made, old, new, |folder, at| folder.path.clone_from(at));
@@ -351,7 +351,8 @@ impl<'s> Replay<'s> {
         made.iter().for_each(|folder| drop(self.made.remove(folder)));
         let within = self.vacant.range(path.clone()..).take_while(|folder| folder.is_within(path));
         let displaced: Vec<WorkspacePath> = within.filter(|folder| !stays(folder)).cloned().collect();
-        let reals: Vec<WorkspacePath> = displaced.iter().filter_map(|folder| self.standing(folder)).collect();
+        let reals: Vec<WorkspacePath> =
+            displaced.iter().filter_map(|folder| self.present_path(folder)).collect();
         self.displaced.extend(reals);
         for folder in &displaced {
             self.pieces.remove_at(folder);
@@ -363,8 +364,8 @@ impl<'s> Replay<'s> {
 
     /// Returns the present path of whatever is at `path` in the model, except files with changed bytes, and folders that
     /// gave way.
-    fn standing(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
-        let real = self.pieces.standing(path)?;
+    fn present_path(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
+        let real = self.pieces.source_of(path)?;
         let is_left = !self.changed.contains(&real) && !self.displaced.contains(&real);
         ((self.stands)(&real).is_some() && is_left).then_some(real)
     }
@@ -372,25 +373,25 @@ impl<'s> Replay<'s> {
     /// Returns the difference to the present tree.
     pub fn outcome(self) -> ReplayResult {
         let Self { mut pieces, lives, gone, made, vacant, displaced, modes, interleaved, .. } = self;
-        let (unchanged, lives): (Vec<Live>, Vec<Live>) =
-            lives.into_values().partition(|live| same(live.from.as_ref(), Some(&live.target)));
-        for Live { at, real, .. } in unchanged {
+        let (unchanged, lives): (Vec<FileToWrite>, Vec<FileToWrite>) =
+            lives.into_values().partition(|live| is_same(live.from.as_ref(), Some(&live.target)));
+        for FileToWrite { at, real, .. } in unchanged {
             if let Some(real) = real
-                && pieces.standing(&at).as_ref() != Some(&real)
+                && pieces.source_of(&at).as_ref() != Some(&real)
             {
                 pieces.remove_real(&real);
                 pieces.insert(&real, &at);
             }
         }
-        let gone: Vec<Gone> = gone.into_values().flatten().collect();
+        let gone: Vec<FileToRemove> = gone.into_values().flatten().collect();
         let reals = lives.iter().map(|live| &live.real).chain(gone.iter().map(|gone| &gone.real));
         reals.flatten().for_each(|real| pieces.remove_real(real));
         // A piece that moves with its folder need not move itself. One that is at its target already must move if
         // another folder takes the name of its parent.
         for piece in pieces.iter().collect::<Vec<_>>() {
             pieces.remove_real(&piece.real);
-            if pieces.placed(&piece.real) != piece.at
-                || pieces.standing(&piece.at).as_ref() != Some(&piece.real)
+            if pieces.target_of(&piece.real) != piece.at
+                || pieces.source_of(&piece.at).as_ref() != Some(&piece.real)
             {
                 pieces.insert(&piece.real, &piece.at);
             }
@@ -434,7 +435,7 @@ pub fn depth(path: &WorkspacePath) -> usize {
 
 /// A file to create, or to give other bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Live {
+pub struct FileToWrite {
     /// Target path.
     pub at: WorkspacePath,
     /// Present path; `None` if there is no file.
@@ -447,7 +448,7 @@ pub struct Live {
 
 /// A file to remove.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gone {
+pub struct FileToRemove {
     /// Path that it would have by now.
     pub at: WorkspacePath,
     /// Present path; `None` if there is no file.
@@ -456,10 +457,10 @@ pub struct Gone {
     pub from: Option<Version>,
 }
 
-impl Live {
+impl FileToWrite {
     /// Returns true if the file is at its target already, even though folders above it may be renamed.
-    pub fn stays(&self, pieces: &Pieces) -> bool {
-        self.real.as_ref() == Some(&self.at) && pieces.standing(&self.at).as_ref() == Some(&self.at)
+    pub fn is_in_place(&self, pieces: &Pieces) -> bool {
+        self.real.as_ref() == Some(&self.at) && pieces.source_of(&self.at).as_ref() == Some(&self.at)
     }
 }
 
@@ -469,9 +470,9 @@ pub struct ReplayResult {
     /// Files and folders that get another path.
     pub pieces: Pieces,
     /// Files that get other bytes.
-    pub lives: Vec<Live>,
+    pub lives: Vec<FileToWrite>,
     /// Files that are removed.
-    pub gone: Vec<Gone>,
+    pub gone: Vec<FileToRemove>,
     /// Folders to make, outermost first.
     pub made: Vec<FolderEntry<WorkspacePath>>,
     /// Folders to remove if they are empty, by the path that they would have.
@@ -487,7 +488,7 @@ pub struct ReplayResult {
 }
 
 /// Returns true if two versions have the same bytes and mode.
-pub fn same(one: Option<&Version>, other: Option<&Version>) -> bool {
+pub fn is_same(one: Option<&Version>, other: Option<&Version>) -> bool {
     let parts = |version: &Version| (version.sha256, version.mode);
     one.map(parts) == other.map(parts)
 }

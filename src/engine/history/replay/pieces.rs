@@ -52,12 +52,12 @@ impl Pieces {
     }
 
     /// Returns true if a piece has that target path.
-    pub fn comes_to(&self, at: &WorkspacePath) -> bool {
+    pub fn has_target(&self, at: &WorkspacePath) -> bool {
         self.by_at.contains_key(at.as_path())
     }
 
     /// Returns the target paths at or below `folder`.
-    pub(super) fn coming_within(&self, folder: &WorkspacePath) -> Vec<WorkspacePath> {
+    pub(super) fn targets_within(&self, folder: &WorkspacePath) -> Vec<WorkspacePath> {
         let all = self.by_at.range(folder.as_path().to_owned()..).map(|(at, _)| at);
         all.take_while(|at| at.starts_with(folder.as_path()))
             .filter_map(|at| WorkspacePath::new(at))
@@ -71,22 +71,22 @@ impl Pieces {
     }
 
     /// Returns the target path of whatever is at `real`.
-    pub fn placed(&self, real: &WorkspacePath) -> WorkspacePath {
-        if self.by_real.is_empty() { real.clone() } else { carried(&self.by_real, real) }
+    pub fn target_of(&self, real: &WorkspacePath) -> WorkspacePath {
+        if self.by_real.is_empty() { real.clone() } else { renamed_by(&self.by_real, real) }
     }
 
     /// Returns the present path of whatever has the target `path`.
-    pub fn standing(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
+    pub fn source_of(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
         if self.by_real.is_empty() {
             return Some(path.clone());
         }
-        let real = carried(&self.by_at, path);
-        (self.placed(&real) == *path).then_some(real)
+        let real = renamed_by(&self.by_at, path);
+        (self.target_of(&real) == *path).then_some(real)
     }
 }
 
 /// Returns the new path of `path` once all of `others` are renamed.
-fn carried(others: &BTreeMap<PathBuf, WorkspacePath>, path: &WorkspacePath) -> WorkspacePath {
+fn renamed_by(others: &BTreeMap<PathBuf, WorkspacePath>, path: &WorkspacePath) -> WorkspacePath {
     let holder = path.as_path().ancestors().find_map(|folder| Some((folder, others.get(folder)?)));
     let rebased = holder.and_then(|(old, new)| Some(path.rebased(&WorkspacePath::new(old)?, new)));
     rebased.unwrap_or_else(|| path.clone())

@@ -39,20 +39,20 @@ pub struct Target {
 
 /// A list of hosts.
 #[derive(Debug, Clone, Default)]
-pub struct Hosts(Vec<Entry>);
+pub struct Hosts(Vec<HostEntry>);
 
 /// An entry of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Entry {
+struct HostEntry {
     /// The hosts.
-    name: Name,
+    name: HostName,
     /// Their ports; `None` for all.
     ports: Option<Vec<u16>>,
 }
 
 /// The hosts of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Name {
+enum HostName {
     /// Every host name.
     All,
     /// All names below this one.
@@ -95,7 +95,7 @@ impl fmt::Display for Target {
 impl Hosts {
     /// Creates a list of entries; skips those with a [`fault`].
     pub fn new(entries: &[String]) -> Self {
-        Self(entries.iter().filter_map(|entry| Entry::parse(entry)).collect())
+        Self(entries.iter().filter_map(|entry| HostEntry::parse(entry)).collect())
     }
 
     /// Returns true if the list names a target.
@@ -104,7 +104,7 @@ impl Hosts {
     }
 
     /// Returns the entries with a port.
-    fn at_port(&self, port: u16) -> impl Iterator<Item = &Entry> {
+    fn at_port(&self, port: u16) -> impl Iterator<Item = &HostEntry> {
         self.0.iter().filter(move |entry| entry.ports.as_ref().is_none_or(|ports| ports.contains(&port)))
     }
 
@@ -114,13 +114,13 @@ impl Hosts {
         let address = address.to_canonical();
         let is_own = target.host == Host::Name(LOCALHOST.to_owned()) && address.is_loopback();
         let itself = Target { host: Host::Address(address), port: target.port };
-        let own = Name::One(target.host.clone());
+        let own = HostName::One(target.host.clone());
         let names_own = || self.at_port(target.port).any(|entry| entry.name == own);
         is_public(address) || (is_own && names_own()) || self.names(&itself)
     }
 }
 
-impl Entry {
+impl HostEntry {
     /// Parses an entry.
     fn parse(text: &str) -> Option<Self> {
         let (name, ports) = split(text)?;
@@ -130,12 +130,12 @@ impl Entry {
             Some(port) => Some(vec![parse_port(port)?]),
         };
         let name = match name.strip_prefix("*.") {
-            _ if name == "*" => Name::All,
+            _ if name == "*" => HostName::All,
             Some(above) => match Host::parse(above)? {
-                Host::Name(above) => Name::Below(above),
+                Host::Name(above) => HostName::Below(above),
                 Host::Address(_) => return None,
             },
-            None => Name::One(Host::parse(name)?),
+            None => HostName::One(Host::parse(name)?),
         };
         Some(Self { name, ports })
     }
@@ -143,19 +143,19 @@ impl Entry {
     /// Returns true if the entry is about a host.
     fn names(&self, host: &Host) -> bool {
         match (&self.name, host) {
-            (Name::All, Host::Name(_)) => true,
-            (Name::Below(above), Host::Name(name)) => {
+            (HostName::All, Host::Name(_)) => true,
+            (HostName::Below(above), Host::Name(name)) => {
                 name.strip_suffix(above.as_str()).is_some_and(|rest| rest.ends_with('.'))
             }
-            (Name::One(one), host) => one == host,
-            (Name::All | Name::Below(_), Host::Address(_)) => false,
+            (HostName::One(one), host) => one == host,
+            (HostName::All | HostName::Below(_), Host::Address(_)) => false,
         }
     }
 }
 
 /// Returns the fault of an invalid entry of a list.
 pub fn fault(entry: &str) -> Option<&'static str> {
-    if Entry::parse(entry).is_some() {
+    if HostEntry::parse(entry).is_some() {
         return None;
     }
     Some(if entry.contains("//") {

@@ -42,25 +42,25 @@ pub struct Proxy {
     /// Socket that listens.
     listener: Arc<TcpListener>,
     /// List and findings.
-    shared: Arc<Shared>,
+    shared: Arc<ProxyState>,
 }
 
 /// The list and the findings of all connections.
 #[derive(Debug)]
-struct Shared {
+struct ProxyState {
     /// Hosts that may be reached.
     hosts: Hosts,
     /// Hosts that were denied, with their ports.
     denied: Mutex<BTreeSet<String>>,
     /// Open connections.
-    open: Mutex<Open>,
+    open: Mutex<OpenConnections>,
     /// Signal that a connection has ended.
     ended: Condvar,
 }
 
 /// Open connections.
 #[derive(Debug, Default)]
-struct Open {
+struct OpenConnections {
     /// Both sockets of each.
     sockets: BTreeMap<u64, Vec<TcpStream>>,
     /// Number of the next connection.
@@ -77,7 +77,7 @@ impl Proxy {
     pub fn start(listener: OwnedFd, hosts: Hosts) -> io::Result<Self> {
         let listener = Arc::new(TcpListener::from(listener));
         let (denied, open, ended) = <(_, _, _)>::default();
-        let shared = Arc::new(Shared { hosts, denied, open, ended });
+        let shared = Arc::new(ProxyState { hosts, denied, open, ended });
         let (accepting, served) = (Arc::clone(&listener), Arc::clone(&shared));
         let thread = std::thread::Builder::new().name("proxy".to_owned());
         let thread = thread.spawn(move || serve(&accepting, &served))?;
@@ -113,9 +113,9 @@ fn end(socket: &TcpStream) {
 }
 
 /// Accepts connections until the proxy is over. Each has a thread of its own.
-fn serve(listener: &TcpListener, shared: &Arc<Shared>) {
+fn serve(listener: &TcpListener, shared: &Arc<ProxyState>) {
     loop {
-        let is_full = |open: &mut Open| open.sockets.len() >= CONNECTIONS_MAX && !open.is_over;
+        let is_full = |open: &mut OpenConnections| open.sockets.len() >= CONNECTIONS_MAX && !open.is_over;
         let open = shared.ended.wait_while(shared.open(), is_full);
         if open.unwrap_or_else(PoisonError::into_inner).is_over {
             return;
@@ -130,7 +130,7 @@ fn serve(listener: &TcpListener, shared: &Arc<Shared>) {
         let carried = Arc::clone(shared);
         let carry = move || {
             // A failed connection is closed, and its client sees that.
-            let _ = carry(&client, number, &carried);
+            let _ = serve_connection(&client, number, &carried);
             carried.end(number);
         };
         if std::thread::Builder::new().name("connection".to_owned()).spawn(carry).is_err() {
@@ -140,14 +140,14 @@ fn serve(listener: &TcpListener, shared: &Arc<Shared>) {
 }
 
 /// A client whose request must arrive in time.
-struct Timed<'a> {
+struct TimedClient<'a> {
     /// Its socket.
     client: &'a TcpStream,
     /// Time until which it may send.
     deadline: Instant,
 }
 
-impl Read for Timed<'_> {
+impl Read for TimedClient<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -158,7 +158,7 @@ impl Read for Timed<'_> {
     }
 }
 
-impl Write for Timed<'_> {
+impl Write for TimedClient<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.client.write(bytes)
     }
@@ -169,8 +169,8 @@ impl Write for Timed<'_> {
 }
 
 /// Serves one connection to its end.
-fn carry(client: &TcpStream, number: u64, shared: &Shared) -> io::Result<()> {
-    let mut timed = Timed { client, deadline: Instant::now() + REQUEST_TIME_MAX };
+fn serve_connection(client: &TcpStream, number: u64, shared: &ProxyState) -> io::Result<()> {
+    let mut timed = TimedClient { client, deadline: Instant::now() + REQUEST_TIME_MAX };
     let Some(request) = Request::read(&mut timed)? else { return Ok(()) };
     client.set_read_timeout(None)?;
     let opened = match &request.target {
@@ -209,7 +209,7 @@ fn exchange(client: &TcpStream, server: &TcpStream) {
 }
 
 /// Connects to a target if the list names it and it leads to a permitted address.
-fn open(target: &Target, shared: &Shared) -> Result<TcpStream, Reply> {
+fn open(target: &Target, shared: &ProxyState) -> Result<TcpStream, Reply> {
     if !shared.hosts.names(target) {
         return Err(Reply::Denied(target.to_string()));
     }
@@ -241,9 +241,9 @@ fn addresses_of(name: String, port: u16) -> Vec<SocketAddr> {
     started.ok().and_then(|_| receiver.recv_timeout(CONNECT_TIME_MAX).ok()).unwrap_or_default()
 }
 
-impl Shared {
+impl ProxyState {
     /// Locks the open connections.
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, OpenConnections> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -8,17 +8,17 @@ use gix::ObjectId;
 use gix::bstr::ByteSlice as _;
 
 use super::folder;
-use super::prepare::{Prepared, Preparer};
-use super::rules::Rules;
+use super::prepare::{ChangePreparer, TreeEdits};
+use super::rules::RepoRules;
 use super::secrets::is_secret;
-use super::{CommitInfo, FileChange, FileState, LeftOut, Recorded};
-use crate::engine::snapshot::store::branch::{Moved, RefUpdate};
+use super::{CommitInfo, FileChange, FileState, RecordResult, SkippedPath};
+use crate::engine::snapshot::store::branch::{BranchMove, RefUpdate};
 use crate::engine::snapshot::store::commit_builder::{CommitBuilder, CommitMeta, EXTERNAL, seconds};
 use crate::engine::snapshot::store::dir::Dir;
-use crate::engine::snapshot::store::objects::{self, LooseObjects, Packed};
+use crate::engine::snapshot::store::objects::{self, LooseObjects, PackedBlob};
 use crate::engine::snapshot::store::refs::{self, LogLine};
 use crate::engine::snapshot::store::tree::{self, EarlierFile, TreeEdit, Trees};
-use crate::engine::snapshot::store::{Context as _, SnapshotError};
+use crate::engine::snapshot::store::{ErrorContext as _, SnapshotError};
 use crate::engine::snapshot::store::{Store, pack};
 use crate::engine::workspace::sync::FileSystem;
 use crate::text::escaped::plural;
@@ -30,11 +30,11 @@ impl Store {
     ///
     /// # Errors
     /// Fails if no snapshot can be made; nothing in the repository has moved then.
-    pub fn record(&mut self, change: &CommitInfo<'_>) -> Result<Recorded, SnapshotError> {
+    pub fn record(&mut self, change: &CommitInfo<'_>) -> Result<RecordResult, SnapshotError> {
         self.repeatedly(|store| {
             let made = store.make(change)?;
             let moved = store.publish(made.tip, made.newest, made.seconds, &made.packed)?;
-            Ok((moved == Moved::Yes).then_some(made.recorded))
+            Ok((moved == BranchMove::Yes).then_some(made.recorded))
         })
     }
 
@@ -108,7 +108,8 @@ impl Store {
         warnings.extend(self.lost_branch(tip));
         warnings.extend(prepared.recorded.warnings);
         let (id, external) = (id.map(|id| id.to_string()), external.map(|id| id.to_string()));
-        let recorded = Recorded { id, external, warnings, is_apart: self.is_apart(), ..prepared.recorded };
+        let recorded =
+            RecordResult { id, external, warnings, is_apart: self.is_apart(), ..prepared.recorded };
         let (newest, seconds) = (chain.newest, stamp.seconds);
         Ok(NewCommits { tip, newest, seconds, packed: prepared.packed, recorded })
     }
@@ -149,10 +150,10 @@ fn prepared<'a>(
     store: &Store,
     chain: &CommitBuilder<'_>,
     change: &CommitInfo<'a>,
-) -> Result<Prepared<'a>, SnapshotError> {
+) -> Result<TreeEdits<'a>, SnapshotError> {
     let folders = change.folders.iter().filter_map(|folder| folder.before);
     let paths = change.files.iter().map(|file| file.path).chain(folders);
-    let mut preparer = Preparer::new(store, chain);
+    let mut preparer = ChangePreparer::new(store, chain);
     preparer.paths = paths.collect();
     preparer.blobs = change.blobs;
     for folder in &change.folders {
@@ -165,7 +166,7 @@ fn prepared<'a>(
         preparer.flush()?; // before the next one: what a small change has goes out at its end, all at once
         if let Some(reason) = preparer.file(file)? {
             let path = file.path.to_str_lossy().into_owned();
-            preparer.done.recorded.left_out.push(LeftOut { path, reason });
+            preparer.done.recorded.left_out.push(SkippedPath { path, reason });
         }
     }
     Ok(preparer.finish())
@@ -180,9 +181,9 @@ pub(super) struct NewCommits {
     /// Time of the change, in seconds since 1970.
     pub(super) seconds: i64,
     /// Large blobs.
-    pub(super) packed: Vec<Packed>,
+    pub(super) packed: Vec<PackedBlob>,
     /// Result of the change.
-    pub(super) recorded: Recorded,
+    pub(super) recorded: RecordResult,
 }
 
 /// A snapshot whose objects and branch value are in temporary files. These are removed on drop.
@@ -194,7 +195,7 @@ pub struct PreparedSnapshot {
     /// Written files; `None` if nothing of the change enters.
     pub(super) written: Option<WrittenSnapshot>,
     /// Result of the change.
-    pub(super) recorded: Recorded,
+    pub(super) recorded: RecordResult,
 }
 
 /// Written files of a snapshot.
@@ -239,7 +240,7 @@ impl PreparedSnapshot {
     pub fn publish(
         mut self,
         in_order: impl FnOnce(&File) -> bool,
-    ) -> Result<Option<Published>, SnapshotError> {
+    ) -> Result<Option<PublishedSnapshot>, SnapshotError> {
         let mut branch = None;
         if let Some(written) = &mut self.written {
             written.objects.put().context(|| "the new objects cannot be named".into())?;
@@ -254,21 +255,21 @@ impl PreparedSnapshot {
                 return Ok(None);
             }
         }
-        Ok(Some(Published { ready: self, branch }))
+        Ok(Some(PublishedSnapshot { ready: self, branch }))
     }
 }
 
 /// A snapshot in place, whose names are not synced yet.
-pub struct Published {
+pub struct PublishedSnapshot {
     /// The prepared snapshot.
     ready: PreparedSnapshot,
     /// Folder of the branch, if the branch moved.
     branch: Option<Arc<Dir>>,
 }
 
-impl Published {
+impl PublishedSnapshot {
     /// Result of the change.
-    pub fn take_recorded(&mut self) -> Recorded {
+    pub fn take_recorded(&mut self) -> RecordResult {
         std::mem::take(&mut self.ready.recorded)
     }
 
@@ -315,7 +316,7 @@ pub struct IgnoreQuery<'a> {
 
 /// Result for an ignored path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ignored {
+pub struct IgnoreResult {
     /// Length of the outermost ignored folder that contains the path, in bytes; of the whole path if there is no such
     /// folder.
     pub folder_bytes: usize,
@@ -330,9 +331,9 @@ impl Store {
     ///
     /// # Errors
     /// Fails if the repository or its rules cannot be read.
-    pub fn ignored(&self, queries: &[IgnoreQuery<'_>]) -> Result<Vec<Option<Ignored>>, SnapshotError> {
+    pub fn ignored(&self, queries: &[IgnoreQuery<'_>]) -> Result<Vec<Option<IgnoreResult>>, SnapshotError> {
         let (_, chain) = self.start(CommitMeta::default())?;
-        let mut preparer = Preparer::new(self, &chain);
+        let mut preparer = ChangePreparer::new(self, &chain);
         for query in queries {
             if let Some(bytes) = query.rules {
                 preparer.rules.learn(query.path, bytes)?;
@@ -350,10 +351,10 @@ impl Store {
 
 /// Applies the rules to a path; `folders` caches the folders above it.
 fn ignored_at<'a>(
-    rules: &mut Rules<'_>,
+    rules: &mut RepoRules<'_>,
     query: &IgnoreQuery<'a>,
     folders: &mut BTreeMap<&'a [u8], bool>,
-) -> Result<Option<Ignored>, SnapshotError> {
+) -> Result<Option<IgnoreResult>, SnapshotError> {
     for folder in tree::folders(query.path).skip(1) {
         let is_ignored = match folders.get(folder) {
             Some(known) => *known,
@@ -361,11 +362,11 @@ fn ignored_at<'a>(
         };
         folders.insert(folder, is_ignored);
         if is_ignored {
-            return Ok(Some(Ignored { folder_bytes: folder.len(), barred: rules.bar(folder)? }));
+            return Ok(Some(IgnoreResult { folder_bytes: folder.len(), barred: rules.bar(folder)? }));
         }
     }
     let is_ignored =
         if query.is_folder { rules.ignores_folder(query.path)? } else { rules.ignores(query.path)? };
     let barred = rules.bar(query.path)?;
-    Ok(is_ignored.then_some(Ignored { folder_bytes: query.path.len(), barred }))
+    Ok(is_ignored.then_some(IgnoreResult { folder_bytes: query.path.len(), barred }))
 }

@@ -21,7 +21,7 @@ use crate::engine::workspace::fs::{self, size_of};
 use crate::engine::workspace::git_files;
 use crate::engine::workspace::listing::Listing;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::survey::{Moment, Survey, SurveyedFolder, Thing, names_of};
+use crate::engine::workspace::survey::{ChangeTime, EntryStat, Survey, SurveyedFolder, names_of};
 use crate::platform;
 
 /// Permission bit that git records.
@@ -29,7 +29,7 @@ const OWNER_MAY_EXECUTE: u32 = 0o100;
 
 /// A file that was read.
 #[derive(Debug)]
-pub enum OnDisk {
+pub enum DiskFile {
     /// A regular file.
     Regular {
         /// True if its owner may execute it.
@@ -43,7 +43,7 @@ pub enum OnDisk {
     TooLarge(u64),
 }
 
-impl OnDisk {
+impl DiskFile {
     /// Returns a file with this mode and these bytes; a symlink has its type bits, and its target.
     pub fn of(mode: u32, bytes: Vec<u8>) -> Self {
         if fs::is_symlink_mode(mode) {
@@ -64,16 +64,16 @@ impl OnDisk {
 
 /// A file, with its stat from before it was read.
 #[derive(Debug)]
-pub struct Looked {
+pub struct FileWithStat {
     /// Stat of the file.
     pub stat: Stat,
     /// The file.
-    pub file: OnDisk,
+    pub file: DiskFile,
 }
 
 /// The workspace, held open.
 #[derive(Clone)]
-pub struct Root {
+pub struct OpenRoot {
     /// Its folder.
     folder: Arc<OwnedFd>,
     /// Largest file that is read, in bytes.
@@ -82,7 +82,7 @@ pub struct Root {
     survey: Option<Arc<Survey>>,
 }
 
-impl Root {
+impl OpenRoot {
     /// Wraps an open folder, to read files of at most `file_bytes_max` bytes.
     pub fn of(folder: BorrowedFd<'_>, file_bytes_max: u64) -> io::Result<Self> {
         Ok(Self { folder: Arc::new(folder.try_clone_to_owned()?), file_bytes_max, survey: None })
@@ -100,7 +100,7 @@ impl Root {
     ///
     /// # Errors
     /// Returns `EACCES` or `EPERM` if the file may not be read, or any other OS error.
-    pub fn read(&self, path: &[u8]) -> Result<Option<Looked>, Errno> {
+    pub fn read(&self, path: &[u8]) -> Result<Option<FileWithStat>, Errno> {
         match self.read_as_is(path) {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
             other => other,
@@ -108,7 +108,7 @@ impl Root {
     }
 
     /// Does [`read`](Self::read), but returns an error for a missing file.
-    fn read_as_is(&self, path: &[u8]) -> Result<Option<Looked>, Errno> {
+    fn read_as_is(&self, path: &[u8]) -> Result<Option<FileWithStat>, Errno> {
         let (folder, last) = match path.iter().rposition(|byte| *byte == b'/') {
             Some(slash) => path.split_at(slash + 1),
             None => (b"".as_slice(), path),
@@ -118,7 +118,7 @@ impl Root {
         match fs::type_of(&stat) {
             FileType::Symlink => {
                 let target = readlinkat(&folder, last, Vec::new())?.into_bytes();
-                Ok(Some(Looked { stat: noted(&stat), file: OnDisk::Symlink(target) }))
+                Ok(Some(FileWithStat { stat: index_stat(&stat), file: DiskFile::Symlink(target) }))
             }
             FileType::RegularFile => self.read_file(&folder, last).map(Some),
             _ => Ok(None),
@@ -126,21 +126,21 @@ impl Root {
     }
 
     /// Reads a regular file, even if it has changed since its stat.
-    fn read_file(&self, folder: &OwnedFd, name: &[u8]) -> Result<Looked, Errno> {
+    fn read_file(&self, folder: &OwnedFd, name: &[u8]) -> Result<FileWithStat, Errno> {
         let file = File::from(fs::open_at(folder.as_fd(), OsStr::from_bytes(name), fs::READ)?);
         let stat = rustix::fs::fstat(&file)?;
         if !fs::is_regular(&stat) {
             return Err(Errno::NOENT);
         }
-        let looked = |file| Looked { stat: noted(&stat), file };
+        let looked = |file| FileWithStat { stat: index_stat(&stat), file };
         let size = size_of(&stat);
         if size > self.file_bytes_max {
-            return Ok(looked(OnDisk::TooLarge(size)));
+            return Ok(looked(DiskFile::TooLarge(size)));
         }
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0).saturating_add(1));
         let read = file.take(self.file_bytes_max + 1).read_to_end(&mut bytes);
         read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-        Ok(looked(OnDisk::Regular { executable: fs::mode_of(&stat) & OWNER_MAY_EXECUTE != 0, bytes }))
+        Ok(looked(DiskFile::Regular { executable: fs::mode_of(&stat) & OWNER_MAY_EXECUTE != 0, bytes }))
     }
 
     /// Lists the folder at `path`, which ends in a slash, or is empty for the workspace itself. It comes from the
@@ -148,19 +148,19 @@ impl Root {
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn list(&self, path: &[u8]) -> io::Result<Listed> {
+    pub fn list(&self, path: &[u8]) -> io::Result<FolderListing> {
         let folder = if self.found(path).is_some() {
             ScannedFolder::Surveyed(self.clone(), path.to_vec())
         } else {
             match self.opened(path) {
                 Ok(folder) => ScannedFolder::Opened(folder),
-                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(Listed::Missing),
-                Err(Errno::ACCESS | Errno::PERM) => return Ok(Listed::Closed),
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(FolderListing::Missing),
+                Err(Errno::ACCESS | Errno::PERM) => return Ok(FolderListing::Closed),
                 Err(error) => return Err(error.into()),
             }
         };
         let (listing, is_repository) = folder.list()?;
-        Ok(Listed::Folder { folder, listing, is_repository })
+        Ok(FolderListing::Folder { folder, listing, is_repository })
     }
 
     /// Returns the survey's folder at a path.
@@ -176,7 +176,7 @@ impl Root {
 }
 
 /// Result of listing a folder.
-pub enum Listed {
+pub enum FolderListing {
     /// There is no folder, or it lies behind a link.
     Missing,
     /// It may not be read.
@@ -197,7 +197,7 @@ pub enum ScannedFolder {
     /// Held open.
     Opened(OwnedFd),
     /// From a survey of the workspace, with its path.
-    Surveyed(Root, Vec<u8>),
+    Surveyed(OpenRoot, Vec<u8>),
 }
 
 impl ScannedFolder {
@@ -263,14 +263,14 @@ const NANOSECONDS: i128 = 1_000_000_000;
 /// A file written within the last tick before the scan may have been written again within that tick without a trace;
 /// such data prove nothing. The inode's change time counts as well as the modification time, which can be set back.
 #[derive(Debug, Clone, Copy)]
-pub struct Clock {
+pub struct RacyClock {
     /// Start of the scan, in nanoseconds since 1970.
     began: i128,
     /// True if the executable bit counts.
     modes: bool,
 }
 
-impl Clock {
+impl RacyClock {
     /// Returns a clock for a scan that began at this second and nanosecond.
     pub fn new(seconds: i64, nanoseconds: u32, modes: bool) -> Self {
         Self { began: i128::from(seconds) * NANOSECONDS + i128::from(nanoseconds), modes }
@@ -321,12 +321,12 @@ pub struct FileLook {
 impl FileLook {
     /// Takes the stat from the file system.
     pub fn now(stat: &rustix::fs::Stat) -> Self {
-        Self { mode: platform::mode_bits(stat), stat: noted(stat) }
+        Self { mode: platform::mode_bits(stat), stat: index_stat(stat) }
     }
 
     /// Takes the stat from a survey. The device is unknown, and no index is compared by it.
-    pub fn surveyed(thing: &Thing) -> Self {
-        let time = |(seconds, nanoseconds): Moment| gix::index::entry::stat::Time {
+    pub fn surveyed(thing: &EntryStat) -> Self {
+        let time = |(seconds, nanoseconds): ChangeTime| gix::index::entry::stat::Time {
             secs: low(seconds.cast_unsigned()),
             nsecs: low(nanoseconds.cast_unsigned()),
         };
@@ -350,7 +350,7 @@ fn low(number: u64) -> u32 {
 }
 
 /// Returns stat data as an index stores them: cut to 32 bits, as in git.
-pub fn noted(stat: &rustix::fs::Stat) -> Stat {
+pub fn index_stat(stat: &rustix::fs::Stat) -> Stat {
     /// Returns the lower 32 bits of a number of any type.
     macro_rules! low {
         ($number:expr) => {

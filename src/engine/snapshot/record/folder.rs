@@ -9,12 +9,12 @@ use gix::objs::tree::EntryKind;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::disk::{Listed, Root, ScannedFolder};
-use super::prepare::Preparer;
-use super::{FileState, FolderChange, LeftOut, Reason};
+use super::disk::{FolderListing, OpenRoot, ScannedFolder};
+use super::prepare::ChangePreparer;
+use super::{FileState, FolderChange, SkipReason, SkippedPath};
 use crate::engine::snapshot::store::tree::{self, Lookup, TreeEdit, TreeItem};
 use crate::engine::snapshot::store::tree::{RULE_FILES, is_name, is_too_deep, may_enter};
-use crate::engine::snapshot::store::{Context as _, SnapshotError};
+use crate::engine::snapshot::store::{ErrorContext as _, SnapshotError};
 use crate::engine::workspace::listing::Listing;
 use crate::limits::{FOLDER_BYTES_MAX, FOLDER_FILES_MAX, SEARCHED_FOLDERS_MAX};
 
@@ -25,9 +25,13 @@ const LEFT_OUT_MAX: usize = 1000;
 ///
 /// # Errors
 /// Fails if the folder cannot be read, or if an object cannot be stored.
-pub fn take_in(preparer: &mut Preparer<'_, '_>, change: &FolderChange<'_>) -> Result<(), SnapshotError> {
-    let root = Root::of(change.folder, preparer.limits.file_bytes_max).context(|| change.cannot_read(b""))?;
-    let mut taker = Taker {
+pub fn take_in(
+    preparer: &mut ChangePreparer<'_, '_>,
+    change: &FolderChange<'_>,
+) -> Result<(), SnapshotError> {
+    let root =
+        OpenRoot::of(change.folder, preparer.limits.file_bytes_max).context(|| change.cannot_read(b""))?;
+    let mut taker = FolderRecorder {
         preparer,
         names: change,
         root,
@@ -52,7 +56,7 @@ impl FolderChange<'_> {
     }
 
     /// Returns both paths of `below`, if it has them.
-    fn each(&self, below: &[u8]) -> [Option<Vec<u8>>; 2] {
+    fn join_both(&self, below: &[u8]) -> [Option<Vec<u8>>; 2] {
         [self.before, self.after].map(|name| name.map(|name| joined(name, below)))
     }
 
@@ -63,13 +67,13 @@ impl FolderChange<'_> {
 }
 
 /// Records one folder.
-struct Taker<'t, 'r, 'a, 'c> {
+struct FolderRecorder<'t, 'r, 'a, 'c> {
     /// Turns files into edits.
-    preparer: &'t mut Preparer<'r, 'a>,
+    preparer: &'t mut ChangePreparer<'r, 'a>,
     /// Paths of the folder.
     names: &'c FolderChange<'c>,
     /// Folder, held open.
-    root: Root,
+    root: OpenRoot,
     /// Folders in it that are not searched yet, each ending in a slash.
     waiting: Vec<BString>,
     /// Number of folders that may still be searched.
@@ -80,7 +84,7 @@ struct Taker<'t, 'r, 'a, 'c> {
     bytes_left: u64,
 }
 
-impl Taker<'_, '_, '_, '_> {
+impl FolderRecorder<'_, '_, '_, '_> {
     /// Records both paths of the folder: the old one becomes empty, and anything that snapshots had at the new one is
     /// gone.
     fn ends(&mut self) -> Result<(), SnapshotError> {
@@ -96,28 +100,28 @@ impl Taker<'_, '_, '_, '_> {
     }
 
     /// Records the files directly in one folder; returns the reason if they stay out.
-    fn folder(&mut self, below: &BString) -> Result<Option<Reason>, SnapshotError> {
+    fn folder(&mut self, below: &BString) -> Result<Option<SkipReason>, SnapshotError> {
         if is_too_deep(&self.names.path(below)) {
-            return Ok(Some(Reason::Depth));
+            return Ok(Some(SkipReason::Depth));
         }
         if !self.is_of_note(below)? {
             return Ok(None);
         }
-        let Some(left) = self.folders_left.checked_sub(1) else { return Ok(Some(Reason::NoRoom)) };
+        let Some(left) = self.folders_left.checked_sub(1) else { return Ok(Some(SkipReason::NoRoom)) };
         self.folders_left = left;
         let names = self.names;
         let context = || names.cannot_read(below);
         let (folder, listing) = match self.root.list(below).context(context)? {
-            Listed::Missing => {
+            FolderListing::Missing => {
                 self.deleted(below, &Listing::default())?;
                 return Ok(None);
             }
-            Listed::Closed => return Ok(Some(Reason::Unreadable)),
-            Listed::Folder { is_repository: true, .. } => {
+            FolderListing::Closed => return Ok(Some(SkipReason::Unreadable)),
+            FolderListing::Folder { is_repository: true, .. } => {
                 let at = self.names.path(below).to_str_lossy().trim_end_matches('/').to_owned();
-                return Ok(Some(Reason::NestedRepository(at)));
+                return Ok(Some(SkipReason::NestedRepository(at)));
             }
-            Listed::Folder { folder, listing, .. } => (folder, listing),
+            FolderListing::Folder { folder, listing, .. } => (folder, listing),
         };
         if let Some(reason) = self.learn_rules(below, &folder, &listing)? {
             return Ok(Some(reason));
@@ -169,7 +173,7 @@ impl Taker<'_, '_, '_, '_> {
     /// tracks something in it.
     fn is_of_note(&mut self, below: &BString) -> Result<bool, SnapshotError> {
         let mut is_ignored = false;
-        for name in self.names.each(below.trim_end_with(|c| c == '/')).into_iter().flatten() {
+        for name in self.names.join_both(below.trim_end_with(|c| c == '/')).into_iter().flatten() {
             if !may_enter(&name) {
                 continue;
             }
@@ -182,7 +186,7 @@ impl Taker<'_, '_, '_, '_> {
             is_ignored = true;
         }
         if is_ignored {
-            self.leave_out(below, Reason::Ignored);
+            self.leave_out(below, SkipReason::Ignored);
         }
         Ok(false)
     }
@@ -194,7 +198,7 @@ impl Taker<'_, '_, '_, '_> {
         below: &BString,
         folder: &ScannedFolder,
         listing: &Listing,
-    ) -> Result<Option<Reason>, SnapshotError> {
+    ) -> Result<Option<SkipReason>, SnapshotError> {
         for name in RULE_FILES {
             // Git reads none that is a link.
             let is_link = |kind| matches!(kind, FileType::Symlink | FileType::Directory);
@@ -203,9 +207,9 @@ impl Taker<'_, '_, '_, '_> {
             }
             let path = [below, name].concat();
             let Some(rules) = folder.rules(name) else {
-                return Ok(Some(Reason::Rules(self.names.path(&path).to_str_lossy().into_owned())));
+                return Ok(Some(SkipReason::Rules(self.names.path(&path).to_str_lossy().into_owned())));
             };
-            for path in self.names.each(&path).into_iter().flatten() {
+            for path in self.names.join_both(&path).into_iter().flatten() {
                 self.preparer.rules.learn(&path, &rules)?;
             }
         }
@@ -213,22 +217,22 @@ impl Taker<'_, '_, '_, '_> {
     }
 
     /// Records one file; returns the reason if it stays out.
-    fn file(&mut self, below: &BString) -> Result<Option<Reason>, SnapshotError> {
-        let [before, after] = self.names.each(below);
+    fn file(&mut self, below: &BString) -> Result<Option<SkipReason>, SnapshotError> {
+        let [before, after] = self.names.join_both(below);
         let before = before.map(|path| self.side(path)).transpose()?.flatten();
         let after = after.map(|path| self.side(path)).transpose()?.flatten();
         if before.is_none() && after.is_none() {
             return Ok(None); // ignored, under both names
         }
         if after.is_none() && self.names.after.is_some() {
-            self.leave_out(below, Reason::Ignored);
+            self.leave_out(below, SkipReason::Ignored);
         }
-        let Some(left) = self.files_left.checked_sub(1) else { return Ok(Some(Reason::NoRoom)) };
+        let Some(left) = self.files_left.checked_sub(1) else { return Ok(Some(SkipReason::NoRoom)) };
         self.files_left = left;
         let file = match self.root.read(below) {
             Ok(Some(looked)) => looked.file,
             Ok(None) => return Ok(None),
-            Err(Errno::ACCESS | Errno::PERM) => return Ok(Some(Reason::Unreadable)),
+            Err(Errno::ACCESS | Errno::PERM) => return Ok(Some(SkipReason::Unreadable)),
             Err(error) => return Err(error).context(|| self.names.cannot_read(below)),
         };
         let state = file.state();
@@ -236,11 +240,11 @@ impl Taker<'_, '_, '_, '_> {
             return Ok(Some(self.preparer.too_large(size_bytes)));
         }
         let Some(left) = self.bytes_left.checked_sub(state.size_bytes()) else {
-            return Ok(Some(Reason::NoRoom));
+            return Ok(Some(SkipReason::NoRoom));
         };
         self.bytes_left = left;
         let known = if let Some(side) = before {
-            self.was(side, state)?
+            self.record_before_move(side, state)?
         } else {
             if self.names.before.is_some() {
                 self.preparer.withheld.note([None, Some(state)]);
@@ -253,19 +257,23 @@ impl Taker<'_, '_, '_, '_> {
     }
 
     /// Looks a file up under one of its names; `None` if git ignores it there.
-    fn side(&mut self, path: Vec<u8>) -> Result<Option<Side>, SnapshotError> {
+    fn side(&mut self, path: Vec<u8>) -> Result<Option<FileSide>, SnapshotError> {
         if !is_name(&path, false) {
             return Ok(None);
         }
         let found = self.preparer.look_up(&path)?;
-        let is_ignored = self.preparer.stays_out(&path)? == Some(Reason::Ignored);
-        Ok((!is_ignored).then_some(Side { path, found }))
+        let is_ignored = self.preparer.skip_reason(&path)? == Some(SkipReason::Ignored);
+        Ok((!is_ignored).then_some(FileSide { path, found }))
     }
 
     /// Records changes that someone else made to a file before it was moved; returns the id of the blob, which is kept
     /// or stored.
-    fn was(&mut self, side: Side, state: FileState<'_>) -> Result<Option<ObjectId>, SnapshotError> {
-        let Side { path, found } = side;
+    fn record_before_move(
+        &mut self,
+        side: FileSide,
+        state: FileState<'_>,
+    ) -> Result<Option<ObjectId>, SnapshotError> {
+        let FileSide { path, found } = side;
         if self.preparer.barrier(&path, found, [None, Some(state)])?.is_some() {
             return Ok(None);
         }
@@ -277,10 +285,10 @@ impl Taker<'_, '_, '_, '_> {
     /// Records a file at its present path; returns the reason if it stays out.
     fn is(
         &mut self,
-        side: Side,
+        side: FileSide,
         state: FileState<'_>,
         known: Option<ObjectId>,
-    ) -> Result<Option<Reason>, SnapshotError> {
+    ) -> Result<Option<SkipReason>, SnapshotError> {
         let reason = self.preparer.barrier(&side.path, side.found, [None, Some(state)])?;
         if reason.is_some() {
             return Ok(reason);
@@ -296,15 +304,15 @@ impl Taker<'_, '_, '_, '_> {
     }
 
     /// Notes a path that does not enter.
-    fn leave_out(&mut self, below: &[u8], reason: Reason) {
+    fn leave_out(&mut self, below: &[u8], reason: SkipReason) {
         if self.preparer.done.recorded.left_out.len() < LEFT_OUT_MAX {
-            self.preparer.done.recorded.left_out.push(LeftOut::new(&self.names.path(below), reason));
+            self.preparer.done.recorded.left_out.push(SkippedPath::new(&self.names.path(below), reason));
         }
     }
 }
 
 /// A file under one of its paths.
-struct Side {
+struct FileSide {
     /// Path from the root.
     path: Vec<u8>,
     /// Entry in the newest snapshot.

@@ -106,13 +106,13 @@ impl FileState<'_> {
 
 /// Result of a change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Recorded {
+pub struct RecordResult {
     /// Commit of the change; `None` if nothing of it entered.
     pub id: Option<String>,
     /// Newest of the commits before it with changes by others, if there are any.
     pub external: Option<String>,
     /// Paths that could not enter, with the reasons.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<SkippedPath>,
     /// Untracked, ignored files and folders that a scan found; a folder ends in a slash.
     pub ignored: Vec<Vec<u8>>,
     /// Warnings for the user.
@@ -125,16 +125,16 @@ pub struct Recorded {
 
 /// A path that did not enter a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct SkippedPath {
     /// Path from the root, lossy if it is not UTF-8.
     pub path: String,
     /// Reason.
-    pub reason: Reason,
+    pub reason: SkipReason,
 }
 
-impl LeftOut {
+impl SkippedPath {
     /// Returns `path` with the reason why it did not enter.
-    pub(in crate::engine::snapshot) fn new(path: &[u8], reason: Reason) -> Self {
+    pub(in crate::engine::snapshot) fn new(path: &[u8], reason: SkipReason) -> Self {
         let path = if path.is_empty() { b"." } else { path };
         Self { path: String::from_utf8_lossy(path).trim_end_matches('/').to_owned(), reason }
     }
@@ -142,7 +142,7 @@ impl LeftOut {
 
 /// Reason why a path did not enter a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reason {
+pub enum SkipReason {
     /// Git ignores it, and it was never committed.
     Ignored,
     /// It was never committed, and its name looks like a secret.
@@ -176,7 +176,7 @@ pub enum Reason {
     Depth,
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ignored => f.write_str("git ignores it"),

@@ -10,31 +10,31 @@ use gix::index::File;
 use gix::objs::Kind;
 use gix::objs::tree::EntryKind;
 
-use super::disk::OnDisk;
-use super::rules::Rules;
-use super::secrets::{Withheld, content, is_secret};
-use super::{FileChange, FileState, Reason, Recorded};
-use crate::engine::snapshot::scan::scan_index::{leaves_unchecked_out, users_index};
+use super::disk::DiskFile;
+use super::rules::RepoRules;
+use super::secrets::{WithheldBytes, content, is_secret};
+use super::{FileChange, FileState, RecordResult, SkipReason};
+use crate::engine::snapshot::scan::scan_index::{is_sparse, users_index};
 use crate::engine::snapshot::store::commit_builder::{CommitBuilder, tree_of};
-use crate::engine::snapshot::store::objects::{self, LARGE_BYTES, Packed, PrecomputedBlob};
+use crate::engine::snapshot::store::objects::{self, LARGE_BYTES, PackedBlob, PrecomputedBlob};
 use crate::engine::snapshot::store::repo::Repo;
 use crate::engine::snapshot::store::tree::{Lookup, TreeEdit, TreeItem, Trees, is_name, is_too_deep};
-use crate::engine::snapshot::store::{Context as _, SnapshotError};
+use crate::engine::snapshot::store::{ErrorContext as _, SnapshotError};
 use crate::engine::snapshot::store::{Limits, Store};
 use crate::limits::PREPARED_BYTES_MAX;
 use crate::sha256::Sha256;
 
 /// A change as edits of trees.
 #[derive(Default)]
-pub struct Prepared<'a> {
+pub struct TreeEdits<'a> {
     /// Edits from the newest tree to the state just before the change.
     pub external: Vec<TreeEdit<'a>>,
     /// Edits from there to the present state.
     pub change: Vec<TreeEdit<'a>>,
     /// Paths that do not enter, warnings, and digests of bytes that stay out.
-    pub recorded: Recorded,
+    pub recorded: RecordResult,
     /// Large blobs, which are not kept uncompressed.
-    pub packed: Vec<Packed>,
+    pub packed: Vec<PackedBlob>,
 }
 
 /// Returns true if the file system's executable bits count.
@@ -43,17 +43,17 @@ pub fn modes_count(repo: &Repo) -> bool {
 }
 
 /// Result of scanning a file.
-pub enum Scanned {
+pub enum ScanResult {
     /// Entry, or no file.
     Is(Option<TreeItem>),
     /// Unchanged from the known entry.
     IsKnown,
     /// Left out.
-    LeftOut(Reason),
+    LeftOut(SkipReason),
 }
 
 /// Works through the files of one change.
-pub struct Preparer<'r, 'a> {
+pub struct ChangePreparer<'r, 'a> {
     /// The repository.
     pub repo: &'r Repo,
     /// Tree below the change.
@@ -61,7 +61,7 @@ pub struct Preparer<'r, 'a> {
     /// HEAD's commit, with its trees once they are read.
     head: Option<(ObjectId, Option<Trees>)>,
     /// Git's rules for paths.
-    pub rules: Rules<'r>,
+    pub rules: RepoRules<'r>,
     /// True if the file system's executable bits count.
     modes: bool,
     /// Every path of the change.
@@ -71,43 +71,43 @@ pub struct Preparer<'r, 'a> {
     /// Limits of the snapshot.
     pub limits: &'r Limits,
     /// Bytes of excluded files, which stay out under every name.
-    pub(super) withheld: Withheld,
+    pub(super) withheld: WithheldBytes,
     /// Result so far.
-    pub done: Prepared<'a>,
+    pub done: TreeEdits<'a>,
     /// Bytes of new blobs in memory.
     kept_bytes: usize,
     /// User's own index, once it was tried; `None` inside if it cannot be read.
     index: OnceCell<Option<Box<File>>>,
 }
 
-impl<'r> Preparer<'r, '_> {
+impl<'r> ChangePreparer<'r, '_> {
     /// Starts on top of `chain`.
     pub fn new(store: &'r Store, chain: &CommitBuilder<'_>) -> Self {
         Self {
             repo: &store.repo,
             tip: Trees::of(chain.tree),
             head: chain.head_then.map(|commit| (commit, None)),
-            rules: Rules::new(&store.repo, chain.tree),
+            rules: RepoRules::new(&store.repo, chain.tree),
             modes: modes_count(&store.repo),
             paths: BTreeSet::new(),
             blobs: &[],
             limits: &store.limits,
-            withheld: Withheld::of(&store.limits.withheld),
-            done: Prepared::default(),
+            withheld: WithheldBytes::of(&store.limits.withheld),
+            done: TreeEdits::default(),
             kept_bytes: 0,
             index: OnceCell::new(),
         }
     }
 }
 
-impl<'a> Preparer<'_, 'a> {
+impl<'a> ChangePreparer<'_, 'a> {
     /// Records one file; returns the reason if it does not enter.
-    pub fn file(&mut self, file: &FileChange<'a>) -> Result<Option<Reason>, SnapshotError> {
+    pub fn file(&mut self, file: &FileChange<'a>) -> Result<Option<SkipReason>, SnapshotError> {
         if file.before.is_none() && file.after.is_none() {
             return Ok(None);
         }
         if is_too_deep(file.path) {
-            return Ok(Some(Reason::Depth));
+            return Ok(Some(SkipReason::Depth));
         }
         let found = self.look_up(file.path)?;
         if let Some(reason) = self.barrier(file.path, found, [file.before, file.after])? {
@@ -142,14 +142,14 @@ impl<'a> Preparer<'_, 'a> {
     pub fn scanned(
         &mut self,
         path: &[u8],
-        on_disk: Option<&OnDisk>,
+        on_disk: Option<&DiskFile>,
         known: Option<TreeItem>,
         bytes_left: &mut u64,
-    ) -> Result<Scanned, SnapshotError> {
-        let Some(on_disk) = on_disk else { return Ok(Scanned::Is(None)) };
+    ) -> Result<ScanResult, SnapshotError> {
+        let Some(on_disk) = on_disk else { return Ok(ScanResult::Is(None)) };
         let state = on_disk.state();
         if let FileState::TooLarge { size_bytes } = state {
-            return Ok(Scanned::LeftOut(self.too_large(size_bytes)));
+            return Ok(ScanResult::LeftOut(self.too_large(size_bytes)));
         }
         // Skip the lookup of a known entry: it is slow for many files in a wide folder.
         let found = match known {
@@ -157,24 +157,24 @@ impl<'a> Preparer<'_, 'a> {
             None => self.look_up(path)?,
         };
         if let Some(reason) = self.barrier(path, found, [None, Some(state)])? {
-            let is_known = !matches!(reason, Reason::Name | Reason::Copy)
+            let is_known = !matches!(reason, SkipReason::Name | SkipReason::Copy)
                 && known.is_some_and(|known| self.is_as_it_is(state, known));
-            return Ok(if is_known { Scanned::IsKnown } else { Scanned::LeftOut(reason) });
+            return Ok(if is_known { ScanResult::IsKnown } else { ScanResult::LeftOut(reason) });
         }
         let (kind, bytes) = self.stored_form(path, state, found)?;
         let id = self.hash(path, &bytes)?;
         if known == Some(TreeItem { kind, id }) {
-            return Ok(Scanned::IsKnown);
+            return Ok(ScanResult::IsKnown);
         }
         let Some(left) = bytes_left.checked_sub(state.size_bytes()) else {
-            return Ok(Scanned::LeftOut(Reason::NoRoom));
+            return Ok(ScanResult::LeftOut(SkipReason::NoRoom));
         };
         *bytes_left = left;
         // After a change that the scan's index has not seen, the branch already has a large blob.
         if bytes.len() < LARGE_BYTES || self.look_up(path)?.entry().is_none_or(|found| found.id != id) {
             self.keep(path, id, &bytes)?;
         }
-        Ok(Scanned::Is(Some(TreeItem { kind, id })))
+        Ok(ScanResult::Is(Some(TreeItem { kind, id })))
     }
 
     /// Returns true if a file equals the known entry without any conversion.
@@ -188,15 +188,15 @@ impl<'a> Preparer<'_, 'a> {
     }
 
     /// Returns true if a scan leaves out a file, whatever its content.
-    pub fn leaves_out(&mut self, path: &[u8], size_bytes: u64) -> Result<bool, SnapshotError> {
+    pub fn is_outside_scan(&mut self, path: &[u8], size_bytes: u64) -> Result<bool, SnapshotError> {
         let is_barred = size_bytes > self.limits.file_bytes_max || self.rules.obstacle(path)?.is_some();
         Ok(is_barred || self.rules.cannot_convert(path)?.is_some())
     }
 
     /// Returns the result.
-    pub fn finish(self) -> Prepared<'a> {
-        let recorded = Recorded { withheld: self.withheld.found, ..self.done.recorded };
-        Prepared { recorded, ..self.done }
+    pub fn finish(self) -> TreeEdits<'a> {
+        let recorded = RecordResult { withheld: self.withheld.found, ..self.done.recorded };
+        TreeEdits { recorded, ..self.done }
     }
 
     /// Returns the reason why a file may not enter, with these states before and after; `found` is what the newest
@@ -206,16 +206,16 @@ impl<'a> Preparer<'_, 'a> {
         path: &[u8],
         found: Lookup,
         [before, after]: [Option<FileState<'_>>; 2],
-    ) -> Result<Option<Reason>, SnapshotError> {
+    ) -> Result<Option<SkipReason>, SnapshotError> {
         if !is_name(path, after.is_some_and(|state| state.is_link())) {
-            return Ok(Some(Reason::Name));
+            return Ok(Some(SkipReason::Name));
         }
         let refusal = self.refusal(path, after, found)?;
-        if refusal.as_ref().is_some_and(Reason::is_of_path) {
+        if refusal.as_ref().is_some_and(SkipReason::is_of_path) {
             self.withheld.note([before, after]);
         }
         Ok(match refusal {
-            None if self.is_withheld(path, [before, after], found)? => Some(Reason::Copy),
+            None if self.is_withheld(path, [before, after], found)? => Some(SkipReason::Copy),
             refusal => refusal,
         })
     }
@@ -226,15 +226,15 @@ impl<'a> Preparer<'_, 'a> {
         path: &[u8],
         after: Option<FileState<'_>>,
         found: Lookup,
-    ) -> Result<Option<Reason>, SnapshotError> {
+    ) -> Result<Option<SkipReason>, SnapshotError> {
         if let Lookup::Blocked(end, TreeItem { kind: EntryKind::Commit, .. }) = found {
             let at = path.get(..end).unwrap_or(path).to_str_lossy().into_owned();
-            return Ok(Some(Reason::NestedRepository(at)));
+            return Ok(Some(SkipReason::NestedRepository(at)));
         }
         if let Some((_, reason)) = self.rules.obstacle(path)? {
             return Ok(Some(reason));
         }
-        if let Some(reason) = self.stays_out(path)? {
+        if let Some(reason) = self.skip_reason(path)? {
             return Ok(Some(reason));
         }
         match after {
@@ -247,25 +247,25 @@ impl<'a> Preparer<'_, 'a> {
     }
 
     /// Returns the reason for a file that is too large.
-    pub fn too_large(&self, size_bytes: u64) -> Reason {
-        Reason::TooLarge { size_bytes, bytes_max: self.limits.file_bytes_max }
+    pub fn too_large(&self, size_bytes: u64) -> SkipReason {
+        SkipReason::TooLarge { size_bytes, bytes_max: self.limits.file_bytes_max }
     }
 
     /// Returns the reason why a path stays out: it is ignored or excluded now, and neither HEAD nor the index has it.
     /// An entry in a snapshot does not count.
-    pub fn stays_out(&mut self, path: &[u8]) -> Result<Option<Reason>, SnapshotError> {
+    pub fn skip_reason(&mut self, path: &[u8]) -> Result<Option<SkipReason>, SnapshotError> {
         // Most paths are neither: then HEAD's trees are not read.
         let ignored = self.rules.ignores(path);
         let reason = if matches!(ignored, Ok(true)) {
-            Reason::Ignored
+            SkipReason::Ignored
         } else if is_secret(path) {
-            Reason::Secret
+            SkipReason::Secret
         } else if self.limits.excluded.names(path) {
-            Reason::Excluded
+            SkipReason::Excluded
         } else if ignored.is_ok() {
             return Ok(None);
         } else {
-            Reason::Ignored
+            SkipReason::Ignored
         };
         if self.is_in_head(path)? {
             return Ok(None);
@@ -276,11 +276,11 @@ impl<'a> Preparer<'_, 'a> {
 
     /// Returns true if HEAD has the path.
     pub(super) fn is_in_head(&mut self, path: &[u8]) -> Result<bool, SnapshotError> {
-        Ok(self.look_up_in_head(path)?.is_some())
+        Ok(self.head_entry(path)?.is_some())
     }
 
     /// Finds the entry that HEAD has at a path.
-    fn look_up_in_head(&mut self, path: &[u8]) -> Result<Option<TreeItem>, SnapshotError> {
+    fn head_entry(&mut self, path: &[u8]) -> Result<Option<TreeItem>, SnapshotError> {
         let Some((commit, trees)) = &mut self.head else { return Ok(None) };
         let trees = match trees {
             Some(trees) => trees,
@@ -364,7 +364,7 @@ impl<'a> Preparer<'_, 'a> {
             self.done.packed.push(packed);
             return Ok(());
         }
-        let packed = Packed::blob(id, bytes, level);
+        let packed = PackedBlob::blob(id, bytes, level);
         self.done.packed.push(packed.context(|| format!("cannot compress `{}`", path.to_str_lossy()))?);
         Ok(())
     }
@@ -425,10 +425,10 @@ impl<'a> Preparer<'_, 'a> {
     /// Returns the entry of a file that is missing on disk: HEAD's if a sparse checkout leaves it out, as in git,
     /// otherwise `None`.
     fn unchecked_out(&mut self, path: &[u8]) -> Result<Option<TreeItem>, SnapshotError> {
-        let is_sparse = self.repo.settings().boolean("core.sparseCheckout").unwrap_or(false);
-        let index = if is_sparse { self.users_index() } else { None };
-        if index.is_some_and(|index| leaves_unchecked_out(index, path.as_bstr())) {
-            return self.look_up_in_head(path);
+        let leaves_unchecked_out = self.repo.settings().boolean("core.sparseCheckout").unwrap_or(false);
+        let index = if leaves_unchecked_out { self.users_index() } else { None };
+        if index.is_some_and(|index| is_sparse(index, path.as_bstr())) {
+            return self.head_entry(path);
         }
         Ok(None)
     }
@@ -444,7 +444,7 @@ pub fn blob_id(found: Lookup) -> Option<ObjectId> {
     found.entry().filter(|found| found.is_file() || found.kind == EntryKind::Link).map(|found| found.id)
 }
 
-impl Preparer<'_, '_> {
+impl ChangePreparer<'_, '_> {
     /// Returns true if a new file has the bytes of a file that stays out. `found` is the entry of the newest snapshot
     /// at its path. Bytes that the repository already has are no secret.
     fn is_withheld(
@@ -468,14 +468,14 @@ impl Preparer<'_, '_> {
 
     /// Returns true if these bytes, found at `path`, stay out under every name.
     fn has_withheld(&mut self, path: &[u8], bytes: &[u8]) -> Result<bool, SnapshotError> {
-        let others = self.withheld.others(self.repo.root(), path, bytes.len() as u64);
+        let others = self.withheld.files_of_size(self.repo.root(), path, bytes.len() as u64);
         if others.is_empty() && self.withheld.is_empty() {
             return Ok(false);
         }
         let digest = Sha256::of(bytes);
         let mut is_withheld = self.withheld.holds(&digest);
         for other in others.iter().filter(|other| other.sha256 == digest) {
-            is_withheld |= self.stays_out(&other.path)?.is_some();
+            is_withheld |= self.skip_reason(&other.path)?.is_some();
         }
         let id = || gix::objs::compute_hash(self.repo.object_hash(), Kind::Blob, bytes);
         Ok(is_withheld && !self.repo.holds(id().context(|| "cannot hash a file".into())?)?)

@@ -19,12 +19,12 @@ use gix::worktree::stack::state::{attributes, ignore};
 use gix::worktree::{Stack, stack};
 use rustix::io::Errno;
 
-use super::Reason;
+use super::SkipReason;
 use crate::engine::snapshot::store::preflight;
 use crate::engine::snapshot::store::repo::Repo;
 use crate::engine::snapshot::store::settings;
 use crate::engine::snapshot::store::tree::{Lookup, RULE_FILES, Trees, folders, joined};
-use crate::engine::snapshot::store::{Context as _, SnapshotError};
+use crate::engine::snapshot::store::{ErrorContext as _, SnapshotError};
 use crate::engine::workspace::fs::{self, is_folder, is_regular, is_symlink, size_of};
 use crate::engine::workspace::git_files;
 use crate::limits::{PATH_RULES_BYTES_MAX, RULE_FILE_BYTES_MAX};
@@ -37,7 +37,7 @@ const INFO_EXCLUDE: &str = "info/exclude";
 const SEEN_MAX: usize = 10_000;
 
 /// Rules of one repository, as its work tree has them now.
-pub struct Rules<'repo> {
+pub struct RepoRules<'repo> {
     /// The repository.
     repo: &'repo Repo,
     /// Tree that rule files are taken from which the work tree lacks.
@@ -51,12 +51,12 @@ pub struct Rules<'repo> {
     /// Rule files that the repository does not have as objects.
     objects: RuleObjects<'repo>,
     /// Rules of the folders above the last paths.
-    stacks: Stacks,
+    stacks: RuleStacks,
     /// Names of the configured filter programs.
     programs: BTreeSet<BString>,
 }
 
-impl<'repo> Rules<'repo> {
+impl<'repo> RepoRules<'repo> {
     /// Returns the rules of the work tree.
     ///
     /// A `.gitattributes` in the tree `root` counts if the work tree does not have it, as in git, which reads it from the
@@ -65,7 +65,7 @@ impl<'repo> Rules<'repo> {
         let programs = repo.settings().filter_programs();
         let objects = RuleObjects { repo, read: BTreeMap::new() };
         let (trees, index) = (Trees::of(root), State::new(repo.object_hash()));
-        let (seen, stacks) = (HashMap::new(), Stacks::default());
+        let (seen, stacks) = (HashMap::new(), RuleStacks::default());
         Self { repo, trees, index, seen, has_files: false, objects, stacks, programs }
     }
 
@@ -82,7 +82,7 @@ impl<'repo> Rules<'repo> {
     fn add(&mut self, path: &[u8], id: ObjectId, flags: Flags) {
         self.index.dangerously_push_entry(Stat::default(), id, flags, Mode::FILE, BStr::new(path));
         self.index.sort_entries();
-        self.stacks = Stacks::default();
+        self.stacks = RuleStacks::default();
     }
 
     /// Returns the folder and the reason if something on the way to `path` prevents applying rules. Examines each folder
@@ -90,7 +90,7 @@ impl<'repo> Rules<'repo> {
     ///
     /// A nested repository has rules and snapshots of its own. Reading a rule file that is a FIFO would block, and one
     /// of many megabytes would fill the memory; git reads none that is a link.
-    pub fn obstacle<'p>(&mut self, path: &'p [u8]) -> Result<Option<(&'p [u8], Reason)>, SnapshotError> {
+    pub fn obstacle<'p>(&mut self, path: &'p [u8]) -> Result<Option<(&'p [u8], SkipReason)>, SnapshotError> {
         let mut above = 0;
         for folder in folders(path) {
             let finding = if let Some(known) = self.seen.get(folder) {
@@ -123,10 +123,10 @@ impl<'repo> Rules<'repo> {
         let stat_of = |name: &[u8]| opened.map_or(Ok(None), |opened| opened.stat(name.to_path_lossy()));
         match stat_of(b".git") {
             // Its names may be read, but nothing in it may be examined.
-            Err(Errno::ACCESS | Errno::PERM) => return Ok(FolderFinding::Barred(Reason::Unreadable)),
+            Err(Errno::ACCESS | Errno::PERM) => return Ok(FolderFinding::Barred(SkipReason::Unreadable)),
             Ok(Some(_)) if !folder.is_empty() => {
                 let at = folder.to_str_lossy().into_owned();
-                return Ok(FolderFinding::Barred(Reason::NestedRepository(at)));
+                return Ok(FolderFinding::Barred(SkipReason::NestedRepository(at)));
             }
             _ => {}
         }
@@ -134,7 +134,7 @@ impl<'repo> Rules<'repo> {
         for name in RULE_FILES {
             let found = fs::found(stat_of(name)).context(doing)?.flatten();
             if found.is_some() && !std::mem::replace(&mut self.has_files, true) {
-                self.stacks = Stacks::default();
+                self.stacks = RuleStacks::default();
             }
             match (found, opened) {
                 (Some(stat), _) if is_symlink(&stat) || is_folder(&stat) => {}
@@ -144,13 +144,13 @@ impl<'repo> Rules<'repo> {
                     bytes += size_of(&stat);
                 }
                 (Some(_), _) => {
-                    return Ok(FolderFinding::Barred(Reason::Rules(joined(folder, name).to_string())));
+                    return Ok(FolderFinding::Barred(SkipReason::Rules(joined(folder, name).to_string())));
                 }
                 (None, _) => self.add_committed(folder, name)?,
             }
         }
         Ok(if bytes > PATH_RULES_BYTES_MAX {
-            FolderFinding::Barred(Reason::Rules(joined(folder, b".gitignore").to_string()))
+            FolderFinding::Barred(SkipReason::Rules(joined(folder, b".gitignore").to_string()))
         } else {
             FolderFinding::Rules(bytes)
         })
@@ -192,18 +192,18 @@ impl<'repo> Rules<'repo> {
     /// Returns the reason why rules on the way to `path` cannot be read, if they cannot.
     pub fn bar(&mut self, path: &[u8]) -> Result<Option<String>, SnapshotError> {
         let barred = self.obstacle(path)?.map(|(_, reason)| reason);
-        Ok(barred.filter(|reason| matches!(reason, Reason::Rules(_))).map(|reason| reason.to_string()))
+        Ok(barred.filter(|reason| matches!(reason, SkipReason::Rules(_))).map(|reason| reason.to_string()))
     }
 
     /// Returns true if something of the type `mode` is ignored at `path`.
     fn excludes(&mut self, path: &[u8], mode: Mode) -> Result<bool, SnapshotError> {
         match self.obstacle(path)? {
-            Some((_, Reason::Rules(_))) => return Ok(true),
+            Some((_, SkipReason::Rules(_))) => return Ok(true),
             // What snapshots have of it stays.
-            Some((_, Reason::Unreadable)) => return Ok(false),
+            Some((_, SkipReason::Unreadable)) => return Ok(false),
             _ => {}
         }
-        let (stack, _) = self.stacks.on_the_way(self.repo, &self.index, self.has_files, path)?;
+        let (stack, _) = self.stacks.stack_above(self.repo, &self.index, self.has_files, path)?;
         let platform = stack
             .at_path(BStr::new(path), Some(mode), &self.objects)
             .context(|| format!("the ignore rules for `{}` cannot be read", path.to_str_lossy()))?;
@@ -212,16 +212,16 @@ impl<'repo> Rules<'repo> {
 
     /// Returns the reason why lbx cannot convert a file as git would: a filter program is configured for it, or it has an
     /// encoding of which lbx reads some bytes otherwise than git.
-    pub fn cannot_convert(&mut self, path: &[u8]) -> Result<Option<Reason>, SnapshotError> {
+    pub fn cannot_convert(&mut self, path: &[u8]) -> Result<Option<SkipReason>, SnapshotError> {
         if !self.programs.is_empty()
             && let Some(name) = self.attribute("filter", path)?.filter(|name| self.programs.contains(name))
         {
-            return Ok(Some(Reason::Filter(name.to_string())));
+            return Ok(Some(SkipReason::Filter(name.to_string())));
         }
         let is_unlike =
             |name: &BString| !is_one_of(name.as_ref(), &SAME_ENCODINGS) && !is_one_of(name.as_ref(), &LATIN1);
         let encoding = self.attribute(ENCODING, path)?.filter(is_unlike);
-        Ok(encoding.map(|name| Reason::Encoding(name.to_string())))
+        Ok(encoding.map(|name| SkipReason::Encoding(name.to_string())))
     }
 
     /// Returns true if a file is in [`LATIN1`].
@@ -232,7 +232,7 @@ impl<'repo> Rules<'repo> {
     /// Returns the value of an attribute of a file.
     fn attribute(&mut self, name: &'static str, path: &[u8]) -> Result<Option<BString>, SnapshotError> {
         self.obstacle(path)?;
-        let (stack, _) = self.stacks.on_the_way(self.repo, &self.index, self.has_files, path)?;
+        let (stack, _) = self.stacks.stack_above(self.repo, &self.index, self.has_files, path)?;
         let mut found = stack.selected_attribute_matches([name]);
         let platform = stack
             .at_path(BStr::new(path), Some(Mode::FILE), &self.objects)
@@ -267,7 +267,7 @@ impl<'repo> Rules<'repo> {
         self.obstacle(path)?;
         let objects = &self.objects;
         let context = || format!("the attributes of `{}` cannot be read", path.to_str_lossy());
-        let (stack, pipeline) = self.stacks.on_the_way(self.repo, &self.index, self.has_files, path)?;
+        let (stack, pipeline) = self.stacks.stack_above(self.repo, &self.index, self.has_files, path)?;
         let platform = stack.at_path(BStr::new(path), Some(Mode::FILE), objects).context(context)?;
         let name = gix::path::from_byte_slice(path).context(context)?;
         let converted = pipeline.convert_to_git(
@@ -294,7 +294,7 @@ impl<'repo> Rules<'repo> {
             if !stored.is_ascii() && self.is_latin1(path)? { Some(with_letters(stored)) } else { None };
         let stored = letters.as_ref().map_or(stored, String::as_bytes);
         let context = || format!("the attributes of `{}` cannot be read", path.to_str_lossy());
-        let (stack, pipeline) = self.stacks.on_the_way(self.repo, &self.index, self.has_files, path)?;
+        let (stack, pipeline) = self.stacks.stack_above(self.repo, &self.index, self.has_files, path)?;
         let platform = stack.at_path(BStr::new(path), Some(Mode::FILE), &self.objects).context(context)?;
         let converted = pipeline.convert_to_worktree(
             stored,
@@ -381,7 +381,7 @@ fn with_letters(text: &[u8]) -> String {
 /// A stack caches the rules of its last path. A moved folder is walked under two paths in turn, so there are two
 /// stacks: a single one would read all rule files again for each file.
 #[derive(Default)]
-struct Stacks {
+struct RuleStacks {
     /// The stacks, each with the folder of its last path, and with what converts line endings, encodings and `$Id$`:
     /// that knows an attribute by its number in this stack.
     stacks: [Option<(Vec<u8>, Stack, Pipeline)>; 2],
@@ -389,9 +389,9 @@ struct Stacks {
     last: usize,
 }
 
-impl Stacks {
+impl RuleStacks {
     /// Returns the stack whose last folder is above `path`, else the one not used last.
-    fn on_the_way(
+    fn stack_above(
         &mut self,
         repo: &Repo,
         index: &State,
@@ -519,5 +519,5 @@ enum FolderFinding {
     /// Bytes of the rule files that apply in it.
     Rules(u64),
     /// Reason why rules cannot be applied in it.
-    Barred(Reason),
+    Barred(SkipReason),
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use globset::GlobSet;
 
-use super::{FileState, Reason};
+use super::{FileState, SkipReason};
 use crate::engine::snapshot::store::dir::Dir;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::path::first_matching;
@@ -34,7 +34,7 @@ const NAMES: [&[u8]; 9] = [
 
 /// Untracked files that stay out.
 #[derive(Debug, Clone, Default)]
-pub enum Excluded {
+pub enum ExcludedFiles {
     /// Only secrets.
     #[default]
     Secrets,
@@ -44,7 +44,7 @@ pub enum Excluded {
     All,
 }
 
-impl Excluded {
+impl ExcludedFiles {
     /// Returns true if an untracked file stays out.
     pub fn names(&self, path: &[u8]) -> bool {
         match self {
@@ -75,7 +75,7 @@ const SECRET_BYTES_MAX: u64 = 64 << 10;
 
 /// A file that a session has seen.
 #[derive(Debug, Clone)]
-pub struct SeenFile {
+pub struct KnownFile {
     /// Path from the root.
     pub path: Vec<u8>,
     /// SHA-256 of its bytes.
@@ -86,29 +86,29 @@ pub struct SeenFile {
 
 /// Knowledge of a session about bytes that stay out.
 #[derive(Debug, Clone, Default)]
-pub struct Known {
+pub struct SecretKnowledge {
     /// Digests of bytes that stayed out of its snapshots.
     pub digests: BTreeSet<Sha256>,
     /// Files that the session has seen.
-    pub seen: Vec<SeenFile>,
+    pub seen: Vec<KnownFile>,
 }
 
 /// Loads what the session knows: needed only if a new file enters.
-pub type Source = Arc<dyn Fn() -> Known + Send + Sync>;
+pub type LoadKnowledge = Arc<dyn Fn() -> SecretKnowledge + Send + Sync>;
 
 /// Bytes that stay out of one change.
-pub struct Withheld {
+pub struct WithheldBytes {
     /// Reads the session's knowledge.
-    source: Source,
+    source: LoadKnowledge,
     /// The knowledge, read on first use.
-    known: Option<Known>,
+    known: Option<SecretKnowledge>,
     /// Digests that this change adds.
     pub found: BTreeSet<Sha256>,
 }
 
-impl Withheld {
+impl WithheldBytes {
     /// Starts a change of a session.
-    pub fn of(source: &Source) -> Self {
+    pub fn of(source: &LoadKnowledge) -> Self {
         Self { source: Arc::clone(source), known: None, found: BTreeSet::new() }
     }
 
@@ -118,7 +118,7 @@ impl Withheld {
     }
 
     /// Returns files of that size at other paths: those that the session has seen, and secrets in the root.
-    pub fn others(&mut self, root: &Path, path: &[u8], size: u64) -> Vec<SeenFile> {
+    pub fn files_of_size(&mut self, root: &Path, path: &[u8], size: u64) -> Vec<KnownFile> {
         let known = self.known.get_or_insert_with(|| {
             let mut known = (self.source)();
             known.seen.extend(secrets_in(root));
@@ -139,13 +139,13 @@ impl Withheld {
 }
 
 /// Returns the files in a folder whose names look like secrets.
-fn secrets_in(folder: &Path) -> Vec<SeenFile> {
+fn secrets_in(folder: &Path) -> Vec<KnownFile> {
     let Ok(folder) = Dir::open(folder) else { return Vec::new() };
     let names = folder.names().unwrap_or_default().into_iter();
     let secrets = names.filter(|name| is_secret(name.as_bytes())).take(SECRETS_MAX);
     let read = |name: OsString| {
         let bytes = folder.read(&name, SECRET_BYTES_MAX).ok()??;
-        Some(SeenFile { path: name.into_vec(), sha256: Sha256::of(&bytes), size: bytes.len() as u64 })
+        Some(KnownFile { path: name.into_vec(), sha256: Sha256::of(&bytes), size: bytes.len() as u64 })
     };
     secrets.filter_map(read).collect()
 }
@@ -163,7 +163,7 @@ pub fn content(state: FileState<'_>) -> Option<&[u8]> {
     }
 }
 
-impl Reason {
+impl SkipReason {
     /// Returns true if the path itself stays out, whatever the file holds.
     pub const fn is_of_path(&self) -> bool {
         matches!(self, Self::Ignored | Self::Secret | Self::Excluded)

@@ -16,19 +16,19 @@ use gix::ObjectId;
 use gix::bstr::{BString, ByteSlice as _};
 use rustix::io::Errno;
 
-use super::record::disk::Root;
+use super::record::disk::OpenRoot;
 use super::record::prepare;
-use super::record::prepare::{Prepared, Preparer, Scanned};
-use super::record::rules::Rules;
-use super::record::{LeftOut, Reason, Recorded};
-use super::store::branch::Moved;
+use super::record::prepare::{ChangePreparer, ScanResult, TreeEdits};
+use super::record::rules::RepoRules;
+use super::record::{RecordResult, SkipReason, SkippedPath};
+use super::store::branch::BranchMove;
 use super::store::tree::{TreeEdit, TreeItem};
-use super::store::{Context as _, SnapshotError};
+use super::store::{ErrorContext as _, SnapshotError};
 use super::store::{Store, pack, tree};
 use super::view::compare;
 use super::view::compare::PathChange;
 use crate::control::Control;
-use crate::engine::snapshot::record::disk::Clock;
+use crate::engine::snapshot::record::disk::RacyClock;
 use crate::engine::snapshot::store::commit_builder::{CommitBuilder, CommitMeta, seconds, tree_of};
 use crate::engine::snapshot::store::dir::Dir;
 use crate::engine::snapshot::store::tree::{RULE_FILES, may_enter};
@@ -37,7 +37,7 @@ use crate::engine::workspace::{self, survey::Survey};
 use crate::limits::SUBJECT_PATHS_MAX;
 use crate::text::escaped::plural;
 use scan_index::ScanIndex;
-use walk::Untracked;
+use walk::UntrackedFiles;
 
 /// Metadata and bounds of a scan.
 #[derive(Debug, Clone)]
@@ -55,7 +55,7 @@ pub struct Scan<'a> {
     /// Time.
     pub time: SystemTime,
     /// Limits of the scan.
-    pub bounds: Bounds,
+    pub bounds: ScanBounds,
     /// Survey of the work tree, if one was just made.
     pub survey: Option<Arc<Survey>>,
     /// Only paths that it records; the next scan finds the others.
@@ -64,16 +64,16 @@ pub struct Scan<'a> {
 
 /// Changes in the work tree since the newest snapshot that are not recorded yet.
 #[derive(Debug)]
-pub struct Unrecorded {
+pub struct UnrecordedChanges {
     /// Files that may differ.
     pub paths: Vec<Vec<u8>>,
     /// Paths that a scan would leave out.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<SkippedPath>,
     /// Ignored paths, as in [`Recorded::ignored`].
     pub ignored: Vec<Vec<u8>>,
 }
 
-impl Unrecorded {
+impl UnrecordedChanges {
     /// Returns the files that may differ.
     pub fn paths(&self) -> BTreeSet<WorkspacePath> {
         let path_of = |path: &Vec<u8>| WorkspacePath::new(Path::new(OsStr::from_bytes(path)));
@@ -83,14 +83,14 @@ impl Unrecorded {
 
 /// Limits of one scan; more is refused.
 #[derive(Debug, Clone, Copy)]
-pub struct Bounds {
+pub struct ScanBounds {
     /// Number of changed files.
     pub paths_max: usize,
     /// Bytes in them.
     pub bytes_max: u64,
 }
 
-impl Bounds {
+impl ScanBounds {
     /// Default limits of a scan that someone asked for.
     pub const FULL: Self = Self { paths_max: 100_000, bytes_max: 512 * 1024 * 1024 };
     /// Limits of a scan that nobody should wait for.
@@ -98,7 +98,7 @@ impl Bounds {
 
     /// Returns the smaller of both limits.
     #[must_use]
-    pub fn within(self, other: Self) -> Self {
+    pub fn smaller_limits(self, other: Self) -> Self {
         let paths_max = self.paths_max.min(other.paths_max);
         Self { paths_max, bytes_max: self.bytes_max.min(other.bytes_max) }
     }
@@ -113,7 +113,7 @@ impl Store {
     /// # Errors
     /// Fails if the work tree is a home folder or the whole disk, if there are too many changes, if `control` stops the
     /// work, or if no snapshot can be made.
-    pub fn scan(&mut self, scan: &Scan<'_>, control: &Control) -> Result<Recorded, SnapshotError> {
+    pub fn scan(&mut self, scan: &Scan<'_>, control: &Control) -> Result<RecordResult, SnapshotError> {
         refuse_home(self.repo.root())?;
         self.repeatedly(|store| store.attempt_scan(scan, control))
     }
@@ -122,20 +122,21 @@ impl Store {
     ///
     /// # Errors
     /// As [`Self::scan`].
-    pub fn unrecorded(&self, scan: &Scan<'_>, control: &Control) -> Result<Unrecorded, SnapshotError> {
+    pub fn unrecorded(&self, scan: &Scan<'_>, control: &Control) -> Result<UnrecordedChanges, SnapshotError> {
         refuse_home(self.repo.root())?;
         let (_, chain) = self.start(self.meta_of(scan))?;
         let index = ScanIndex::load(&self.repo, &self.place, chain.tree, control)?;
         let clock = index.clock(prepare::modes_count(&self.repo));
         let folder = self.root_of(scan)?;
-        let work = Work { root: &folder, scan, control, chain: &chain };
-        let mut preparer = Preparer::new(self, &chain);
-        let Looked { doubtful, untracked } = look(&work, &mut preparer.rules, &index, clock)?;
+        let work = ScanInput { root: &folder, scan, control, chain: &chain };
+        let mut preparer = ChangePreparer::new(self, &chain);
+        let ScanCandidates { doubtful, untracked } =
+            find_candidates(&work, &mut preparer.rules, &index, clock)?;
         // The index does not know files that came since the last scan.
         let since = compare::trees(&self.repo, index.tree, chain.tree, SUBJECT_PATHS_MAX)?.paths;
         let paths = doubtful.into_iter().map(|(path, _)| path).chain(untracked.files).map(Vec::from);
         let paths = paths.chain(since.into_iter().map(|change| change.path)).collect();
-        Ok(Unrecorded { paths, left_out: untracked.left_out, ignored: untracked.ignored })
+        Ok(UnrecordedChanges { paths, left_out: untracked.left_out, ignored: untracked.ignored })
     }
 
     /// Returns the metadata shared by all commits of a scan.
@@ -145,24 +146,28 @@ impl Store {
     }
 
     /// Opens the work tree for a scan.
-    fn root_of(&self, scan: &Scan<'_>) -> Result<Root, SnapshotError> {
+    fn root_of(&self, scan: &Scan<'_>) -> Result<OpenRoot, SnapshotError> {
         let root = self.repo.root();
-        let opened = Root::of(self.repo.work_tree().as_fd(), self.limits.file_bytes_max)
+        let opened = OpenRoot::of(self.repo.work_tree().as_fd(), self.limits.file_bytes_max)
             .context(|| format!("`{}` cannot be read", root.display()))?;
         Ok(opened.surveyed(scan.survey.clone()))
     }
 
     /// Tries once; `None` if someone else moved the branch meanwhile.
-    fn attempt_scan(&self, scan: &Scan<'_>, control: &Control) -> Result<Option<Recorded>, SnapshotError> {
+    fn attempt_scan(
+        &self,
+        scan: &Scan<'_>,
+        control: &Control,
+    ) -> Result<Option<RecordResult>, SnapshotError> {
         let (tip, mut chain) = self.start_move(self.meta_of(scan))?;
         let moved_head = chain.newest;
         let began = SystemTime::now();
         let mut index = ScanIndex::load(&self.repo, &self.place, chain.tree, control)?;
         let clock = index.clock(prepare::modes_count(&self.repo));
         let folder = self.root_of(scan)?;
-        let work = Work { root: &folder, scan, control, chain: &chain };
-        let mut preparer = Preparer::new(self, &chain);
-        let found = look(&work, &mut preparer.rules, &index, clock)?;
+        let work = ScanInput { root: &folder, scan, control, chain: &chain };
+        let mut preparer = ChangePreparer::new(self, &chain);
+        let found = find_candidates(&work, &mut preparer.rules, &index, clock)?;
         let leaving = if moved_head.is_some() || self.has_new_rules(&work, &found, &index)? {
             self.leaving(&work, &mut preparer)?
         } else {
@@ -174,7 +179,7 @@ impl Store {
         let stays = |path: &[u8]| !leaving.contains_key(path);
         let trees = (index.tree, seen_tree);
         let tree = self.keep_unjudged(&work, &mut preparer, trees, &unreadable, stays)?;
-        let Prepared { packed, mut recorded, .. } = preparer.finish();
+        let TreeEdits { packed, mut recorded, .. } = preparer.finish();
         let count = compare::trees(&self.repo, chain.tree, tree, SUBJECT_PATHS_MAX)?.paths;
         let subject = scan.subject.clone().unwrap_or_else(|| match count.as_slice() {
             [one] => format!("external: {}", one.path.to_str_lossy()),
@@ -183,7 +188,7 @@ impl Store {
         let id = chain.commit(tree, &subject, scan.why, scan.tool)?;
         recorded.warnings.splice(0..0, self.warnings.iter().cloned());
         pack::wait_for_gc(&self.repo)?;
-        if self.publish(tip, chain.newest, seconds(scan.time), &packed)? != Moved::Yes {
+        if self.publish(tip, chain.newest, seconds(scan.time), &packed)? != BranchMove::Yes {
             return Ok(None);
         }
         // The snapshot is made; without the index the next scan only takes longer.
@@ -191,14 +196,14 @@ impl Store {
             recorded.warnings.extend(index.save(seen_tree, began).err().map(|error| error.to_string()));
         }
         let (id, external) = (id.map(|id| id.to_string()), moved_head.map(|id| id.to_string()));
-        Ok(Some(Recorded { id, external, ..recorded }))
+        Ok(Some(RecordResult { id, external, ..recorded }))
     }
 
     /// Returns true if a rule file may have changed since the last scan: only then can a file become ignored.
     fn has_new_rules(
         &self,
-        work: &Work<'_>,
-        found: &Looked,
+        work: &ScanInput<'_>,
+        found: &ScanCandidates,
         index: &ScanIndex,
     ) -> Result<bool, SnapshotError> {
         let is_rules = |path: &[u8]| {
@@ -215,9 +220,9 @@ impl Store {
     /// Returns the files on the branch that are ignored or excluded by now.
     fn leaving(
         &self,
-        work: &Work<'_>,
-        preparer: &mut Preparer<'_, '_>,
-    ) -> Result<BTreeMap<Vec<u8>, Reason>, SnapshotError> {
+        work: &ScanInput<'_>,
+        preparer: &mut ChangePreparer<'_, '_>,
+    ) -> Result<BTreeMap<Vec<u8>, SkipReason>, SnapshotError> {
         let empty = ObjectId::empty_tree(self.repo.object_hash());
         let head = work.chain.head_then.map_or(Ok(empty), |head| tree_of(&self.repo, head))?;
         let mut added = compare::trees(&self.repo, head, work.chain.tree, SUBJECT_PATHS_MAX)?.paths;
@@ -225,7 +230,7 @@ impl Store {
         added.retain(|change| change.before.is_none() && is_wanted(&change.path));
         let mut leaving = BTreeMap::new();
         for PathChange { path, .. } in added {
-            if let Some(reason) = preparer.stays_out(&path)? {
+            if let Some(reason) = preparer.skip_reason(&path)? {
                 leaving.insert(path, reason);
             }
         }
@@ -240,10 +245,10 @@ impl Store {
     /// only paths that differ between it and the branch need a decision.
     fn keep_unjudged(
         &self,
-        work: &Work<'_>,
-        preparer: &mut Preparer<'_, '_>,
+        work: &ScanInput<'_>,
+        preparer: &mut ChangePreparer<'_, '_>,
         (scanned, seen): (ObjectId, ObjectId),
-        unreadable: &Unreadable,
+        unreadable: &UnreadablePaths,
         may_stay: impl Fn(&[u8]) -> bool,
     ) -> Result<ObjectId, SnapshotError> {
         let since = compare::trees(&self.repo, scanned, work.chain.tree, SUBJECT_PATHS_MAX)?.paths;
@@ -260,7 +265,7 @@ impl Store {
             } else {
                 let Some(size_bytes) = size_of(self.repo.work_tree(), path) else { continue };
                 let unseen = tree::look_up(&self.repo, seen, path)? == tree::Lookup::Nothing;
-                unseen || preparer.leaves_out(path, size_bytes)?
+                unseen || preparer.is_outside_scan(path, size_bytes)?
             };
             if stays {
                 let to = tree::look_up(&self.repo, work.chain.tree, path)?.entry();
@@ -272,12 +277,12 @@ impl Store {
 }
 
 /// Finds possible differences between the index and the work tree.
-fn look(
-    work: &Work<'_>,
-    rules: &mut Rules<'_>,
+fn find_candidates(
+    work: &ScanInput<'_>,
+    rules: &mut RepoRules<'_>,
     index: &ScanIndex,
-    clock: Clock,
-) -> Result<Looked, SnapshotError> {
+    clock: RacyClock,
+) -> Result<ScanCandidates, SnapshotError> {
     let doing = || "the work tree cannot be scanned".into();
     let seen = walk::walk(work.root, &index.file, clock, work.control);
     work.control.check().context(doing)?;
@@ -285,18 +290,18 @@ fn look(
     let doubtful = seen.doubtful.iter().filter_map(|at| index.found(*at)).collect();
     let untracked = walk::sort_out(work.root, &mut seen, rules, work.control)?;
     check_count(untracked.files.len(), work.scan.bounds)?;
-    Ok(Looked { doubtful, untracked })
+    Ok(ScanCandidates { doubtful, untracked })
 }
 
 /// Reads the files that may differ, and updates the index. Returns true if the index has changed, and the paths that
 /// may not be read.
 fn take_in(
-    work: &Work<'_>,
-    preparer: &mut Preparer<'_, '_>,
+    work: &ScanInput<'_>,
+    preparer: &mut ChangePreparer<'_, '_>,
     index: &mut ScanIndex,
-    looked: Looked,
-    leaving: &BTreeMap<Vec<u8>, Reason>,
-) -> Result<(bool, Unreadable), SnapshotError> {
+    looked: ScanCandidates,
+    leaving: &BTreeMap<Vec<u8>, SkipReason>,
+) -> Result<(bool, UnreadablePaths), SnapshotError> {
     let new = looked.untracked.files.into_iter().map(|path| (path, None));
     let is_wanted = |path: &BString| {
         work.scan.only.is_none_or(|only| only.contains(path.as_slice()))
@@ -307,7 +312,7 @@ fn take_in(
     files.retain(|(path, _)| is_wanted(path));
     files.sort_unstable_by(|one, other| one.0.cmp(&other.0));
     let is_news = !files.is_empty();
-    let mut unreadable = Unreadable(looked.untracked.closed);
+    let mut unreadable = UnreadablePaths(looked.untracked.closed);
     preparer.done.recorded.left_out = looked.untracked.left_out;
     preparer.done.recorded.ignored = looked.untracked.ignored;
     let mut bytes_left = work.scan.bounds.bytes_max;
@@ -315,7 +320,7 @@ fn take_in(
         work.control.check().context(|| "the work tree cannot be scanned".into())?;
         let on_disk = match work.root.read(&path) {
             Err(Errno::ACCESS | Errno::PERM) => {
-                preparer.done.recorded.left_out.push(LeftOut::new(&path, Reason::Unreadable));
+                preparer.done.recorded.left_out.push(SkippedPath::new(&path, SkipReason::Unreadable));
                 unreadable.0.push(path);
                 continue;
             }
@@ -323,31 +328,31 @@ fn take_in(
         };
         let (stat, file) = (on_disk.as_ref().map(|it| it.stat), on_disk.as_ref().map(|it| &it.file));
         match preparer.scanned(&path, file, known, &mut bytes_left)? {
-            Scanned::Is(found) => {
+            ScanResult::Is(found) => {
                 index.put(path.as_bstr(), found, stat);
                 preparer.done.change.push(TreeEdit { path: Cow::Owned(path.into()), to: found });
                 check_count(preparer.done.change.len(), work.scan.bounds)?;
             }
-            Scanned::IsKnown => index.refresh(path.as_bstr(), stat),
-            Scanned::LeftOut(reason) => {
+            ScanResult::IsKnown => index.refresh(path.as_bstr(), stat),
+            ScanResult::LeftOut(reason) => {
                 // A file beyond the limit must be found again by the next scan.
-                index.refresh(path.as_bstr(), stat.filter(|_| reason != Reason::NoRoom));
-                preparer.done.recorded.left_out.push(LeftOut::new(&path, reason));
+                index.refresh(path.as_bstr(), stat.filter(|_| reason != SkipReason::NoRoom));
+                preparer.done.recorded.left_out.push(SkippedPath::new(&path, reason));
             }
         }
     }
     for (path, reason) in leaving {
         index.put(path.as_bstr(), None, None);
         preparer.done.change.push(TreeEdit { path: Cow::Owned(path.clone()), to: None });
-        preparer.done.recorded.left_out.push(LeftOut::new(path, reason.clone()));
+        preparer.done.recorded.left_out.push(SkippedPath::new(path, reason.clone()));
     }
     Ok((is_news, unreadable))
 }
 
 /// Input of a scan.
-struct Work<'a> {
+struct ScanInput<'a> {
     /// The work tree.
-    root: &'a Root,
+    root: &'a OpenRoot,
     /// Metadata and bounds.
     scan: &'a Scan<'a>,
     /// Cancellation and deadline.
@@ -357,17 +362,17 @@ struct Work<'a> {
 }
 
 /// Files that may differ.
-struct Looked {
+struct ScanCandidates {
     /// Files in the index, with their entries.
     doubtful: Vec<(BString, TreeItem)>,
     /// Files that are not in the index.
-    untracked: Untracked,
+    untracked: UntrackedFiles,
 }
 
 /// Files and folders that may not be read; a folder ends in a slash, and the root is empty.
-struct Unreadable(Vec<BString>);
+struct UnreadablePaths(Vec<BString>);
 
-impl Unreadable {
+impl UnreadablePaths {
     /// Returns true if a file is one of them or inside one.
     fn holds(&self, path: &[u8]) -> bool {
         self.0.iter().any(|closed| {
@@ -378,7 +383,7 @@ impl Unreadable {
 }
 
 /// Fails if there are more files than one scan records.
-fn check_count(count: usize, bounds: Bounds) -> Result<(), SnapshotError> {
+fn check_count(count: usize, bounds: ScanBounds) -> Result<(), SnapshotError> {
     if count <= bounds.paths_max {
         return Ok(());
     }

@@ -13,13 +13,13 @@ use gix::index::{File, State, decode, write};
 use gix::objs::tree::{EntryKind, EntryMode};
 
 use crate::control::Control;
-use crate::engine::snapshot::record::disk::Clock;
+use crate::engine::snapshot::record::disk::RacyClock;
 use crate::engine::snapshot::store::dir::Dir;
 use crate::engine::snapshot::store::open::StatePlace;
 use crate::engine::snapshot::store::repo::Repo;
 use crate::engine::snapshot::store::tree;
 use crate::engine::snapshot::store::tree::TreeItem;
-use crate::engine::snapshot::store::{Context as _, SnapshotError};
+use crate::engine::snapshot::store::{ErrorContext as _, SnapshotError};
 use crate::engine::snapshot::view::compare;
 use crate::limits::{INDEX_ENTRIES_MAX, INDEX_NAMES_MAX};
 use crate::platform;
@@ -75,12 +75,12 @@ impl ScanIndex {
         if let (Some((file, tree)), None) = (last, &users) {
             return Ok(Self::of(file, tree, folder, true));
         }
-        if let Some(file) = users.as_ref().and_then(|users| as_it_is(users, tree)) {
+        if let Some(file) = users.as_ref().and_then(|users| users_index_of(users, tree)) {
             return Ok(Self::of(file, tree, folder, false));
         }
         let mut file = of_tree(repo, tree, control)?;
         if let Some(users) = &users {
-            take_over(&mut file, users);
+            copy_stats(&mut file, users);
         }
         Ok(Self::of(file, tree, folder, false))
     }
@@ -91,15 +91,15 @@ impl ScanIndex {
     }
 
     /// Returns the clock for its stat data; `modes` is true if the executable bit counts.
-    pub fn clock(&self, modes: bool) -> Clock {
+    pub fn clock(&self, modes: bool) -> RacyClock {
         let scanned = self.file.timestamp();
-        Clock::new(scanned.unix_seconds(), scanned.nanoseconds(), modes)
+        RacyClock::new(scanned.unix_seconds(), scanned.nanoseconds(), modes)
     }
 
     /// Returns true if its file is as good for the next scan as a new one, if nothing has changed.
     ///
     /// Every scan reads files again whose stat data prove nothing, until a later index is stored.
-    pub fn is_settled(&self, clock: Clock) -> bool {
+    pub fn is_settled(&self, clock: RacyClock) -> bool {
         self.is_stored && !self.file.entries().iter().any(|entry| clock.is_racy(&entry.stat))
     }
 
@@ -230,11 +230,11 @@ fn last(repo: &Repo, folder: &Dir) -> Option<(File, ObjectId)> {
 
 /// Returns the user's own index, if it is readable.
 pub fn users_index(repo: &Repo) -> Option<File> {
-    stored(repo.own(), "index", repo.object_hash())
+    stored(repo.head_folder(), "index", repo.object_hash())
 }
 
 /// Returns true if the index shows that a sparse checkout leaves out a path, or a folder above it.
-pub fn leaves_unchecked_out(index: &State, path: &BStr) -> bool {
+pub fn is_sparse(index: &State, path: &BStr) -> bool {
     let is_skipped = |entry: &gix::index::Entry| entry.flags.contains(Flags::SKIP_WORKTREE);
     index.entry_by_path(path).is_some_and(is_skipped)
         || index.is_sparse()
@@ -275,7 +275,7 @@ fn hex_of(name: &str) -> Option<ObjectId> {
 /// Returns the user's own index for `tree`, if it claims to have exactly the entries of `tree`.
 ///
 /// Then nothing has to be read from the object store, whatever the size of the repository.
-fn as_it_is(users: &File, tree: ObjectId) -> Option<File> {
+fn users_index_of(users: &File, tree: ObjectId) -> Option<File> {
     let whole = users.tree().filter(|cached| cached.id == tree)?;
     let has_all = usize::try_from(whole.num_entries?).ok()? == users.entries().len();
     let is_plain = |entry: &gix::index::Entry| {
@@ -299,7 +299,7 @@ fn as_it_is(users: &File, tree: ObjectId) -> Option<File> {
 ///
 /// Skips files modified as late as that index itself, since a later change may look the same. Entries that are not
 /// checked out stay so.
-fn take_over(file: &mut File, users: &State) {
+fn copy_stats(file: &mut File, users: &State) {
     let sparse: Vec<BString> = users
         .entries()
         .iter()

@@ -16,11 +16,11 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use crate::control::{Control, Progress};
-use crate::engine::snapshot::record::disk::{Clock, Listed, Root, ScannedFolder, in_order};
-use crate::engine::snapshot::record::rules::Rules;
-use crate::engine::snapshot::record::{LeftOut, Reason};
+use crate::engine::snapshot::record::disk::{FolderListing, OpenRoot, RacyClock, ScannedFolder, in_order};
+use crate::engine::snapshot::record::rules::RepoRules;
+use crate::engine::snapshot::record::{SkipReason, SkippedPath};
 use crate::engine::snapshot::store::tree::{is_too_deep, joined, may_enter, may_hold_policy};
-use crate::engine::snapshot::store::{Context as _, SnapshotError};
+use crate::engine::snapshot::store::{ErrorContext as _, SnapshotError};
 use crate::engine::workspace::listing::ListedName;
 use crate::engine::workspace::listing::WorkQueue;
 use crate::limits::SCAN_THREADS_MAX;
@@ -64,8 +64,8 @@ impl WalkFindings {
 /// # Errors
 /// Fails if the file system fails. If `control` stops the work, returns the findings so far; the caller must check
 /// `control`.
-pub fn walk(root: &Root, index: &State, clock: Clock, control: &Control) -> io::Result<WalkFindings> {
-    let everything = Job { path: BString::default(), entries: 0..index.entries().len() };
+pub fn walk(root: &OpenRoot, index: &State, clock: RacyClock, control: &Control) -> io::Result<WalkFindings> {
+    let everything = FolderJob { path: BString::default(), entries: 0..index.entries().len() };
     let jobs = WorkQueue::new(vec![everything]);
     let walker = Walker { root, index, clock, control, folders: AtomicU64::new(0), jobs };
     let cores = thread::available_parallelism().map_or(1, usize::from).min(SCAN_THREADS_MAX);
@@ -86,7 +86,7 @@ pub fn walk(root: &Root, index: &State, clock: Clock, control: &Control) -> io::
 
 /// A folder to walk.
 #[derive(Debug)]
-struct Job {
+struct FolderJob {
     /// Path from the root, ending in a slash; empty for the root.
     path: BString,
     /// Index entries below it.
@@ -96,29 +96,29 @@ struct Job {
 /// A running walk.
 struct Walker<'a> {
     /// The work tree.
-    root: &'a Root,
+    root: &'a OpenRoot,
     /// Index to compare with.
     index: &'a State,
     /// Judges stat data.
-    clock: Clock,
+    clock: RacyClock,
     /// Cancellation and deadline.
     control: &'a Control,
     /// Number of folders done.
     folders: AtomicU64,
     /// Folders to do.
-    jobs: WorkQueue<Job>,
+    jobs: WorkQueue<FolderJob>,
 }
 
 /// Index entry directly in a folder.
-struct Child<'a> {
+struct IndexChild<'a> {
     /// Its name.
     name: &'a [u8],
     /// Kind.
-    kind: ChildKind,
+    kind: IndexChildKind,
 }
 
 /// Kind of a [`Child`].
-enum ChildKind {
+enum IndexChildKind {
     /// A file or link, with its position in the index.
     File(usize),
     /// A folder, with the entries below it.
@@ -127,10 +127,10 @@ enum ChildKind {
     Module,
 }
 
-impl Child<'_> {
+impl IndexChild<'_> {
     /// Returns true if it should be a folder on disk.
     fn is_folder(&self) -> bool {
-        !matches!(self.kind, ChildKind::File(_))
+        !matches!(self.kind, IndexChildKind::File(_))
     }
 }
 
@@ -143,9 +143,9 @@ impl Walker<'_> {
             let outcome = self.folder(job, &mut seen, &mut found);
             let done = self.folders.fetch_add(1, Ordering::Relaxed) + 1;
             self.control.report(Progress { done, total: None });
-            self.jobs.done(found);
+            self.jobs.finish_item(found);
             if outcome.is_err() || self.control.should_stop() {
-                self.jobs.give_up();
+                self.jobs.clear_queue();
             }
             outcome?;
         }
@@ -153,14 +153,14 @@ impl Walker<'_> {
     }
 
     /// Walks one folder.
-    fn folder(&self, job: Job, seen: &mut WalkFindings, found: &mut Vec<Job>) -> io::Result<()> {
+    fn folder(&self, job: FolderJob, seen: &mut WalkFindings, found: &mut Vec<FolderJob>) -> io::Result<()> {
         let (folder, listing) = match self.root.list(&job.path)? {
-            Listed::Folder { folder, listing, .. } => (folder, listing),
-            Listed::Missing => {
+            FolderListing::Folder { folder, listing, .. } => (folder, listing),
+            FolderListing::Missing => {
                 self.missing(job.entries, seen);
                 return Ok(());
             }
-            Listed::Closed => {
+            FolderListing::Closed => {
                 seen.closed.push(job.path);
                 return Ok(());
             }
@@ -176,7 +176,7 @@ impl Walker<'_> {
             let is_there =
                 listed.next_if(|it| it.is_folder() == child.is_folder() && it.name == child.name).is_some();
             match child.kind {
-                ChildKind::File(at) if is_there => match self.file(&folder, child.name, at, seen) {
+                IndexChildKind::File(at) if is_there => match self.file(&folder, child.name, at, seen) {
                     // Its names may be read, but its entries may not be examined.
                     Err(Errno::ACCESS | Errno::PERM) => {
                         seen.closed.push(job.path);
@@ -184,13 +184,13 @@ impl Walker<'_> {
                     }
                     outcome => outcome?,
                 },
-                ChildKind::File(at) => self.missing(at..at + 1, seen),
-                ChildKind::Folder(entries) if is_there => {
+                IndexChildKind::File(at) => self.missing(at..at + 1, seen),
+                IndexChildKind::Folder(entries) if is_there => {
                     let path = [&job.path[..], child.name, b"/"].concat().into();
-                    found.push(Job { path, entries });
+                    found.push(FolderJob { path, entries });
                 }
-                ChildKind::Folder(entries) => self.missing(entries, seen),
-                ChildKind::Module => {}
+                IndexChildKind::Folder(entries) => self.missing(entries, seen),
+                IndexChildKind::Module => {}
             }
         }
         listed.for_each(|stranger| note(&job.path, stranger, seen));
@@ -230,7 +230,7 @@ impl Walker<'_> {
     }
 
     /// Returns the index entries directly in a folder, in the order of [`in_order`].
-    fn children(&self, job: &Job) -> Vec<Child<'_>> {
+    fn children(&self, job: &FolderJob) -> Vec<IndexChild<'_>> {
         let entries = self.index.entries();
         let name_at = |at: usize| entries.get(at)?.path(self.index).get(job.path.len()..);
         let mut children = Vec::with_capacity(job.entries.len().min(256));
@@ -247,11 +247,11 @@ impl Walker<'_> {
                 });
             }
             let kind = match slash {
-                Some(_) => ChildKind::Folder(at..end),
-                None if is_module => ChildKind::Module,
-                None => ChildKind::File(at),
+                Some(_) => IndexChildKind::Folder(at..end),
+                None if is_module => IndexChildKind::Module,
+                None => IndexChildKind::File(at),
             };
-            children.push(Child { name, kind });
+            children.push(IndexChild { name, kind });
             at = end;
         }
         // All except submodules are in this order already.
@@ -279,11 +279,11 @@ fn is_below(path: &[u8], name: &[u8]) -> bool {
 
 /// Untracked files.
 #[derive(Debug, Default)]
-pub struct Untracked {
+pub struct UntrackedFiles {
     /// Files that may enter, in order.
     pub files: Vec<BString>,
     /// Paths that stay out.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<SkippedPath>,
     /// Files and folders that are ignored; a folder ends in a slash.
     pub ignored: Vec<Vec<u8>>,
     /// Folders that may not be read, each ending in a slash except the root: their contents are unknown.
@@ -295,13 +295,14 @@ pub struct Untracked {
 /// # Errors
 /// Fails if a folder or the rules cannot be read, or if `control` stops the work.
 pub fn sort_out(
-    root: &Root,
+    root: &OpenRoot,
     seen: &mut WalkFindings,
-    rules: &mut Rules<'_>,
+    rules: &mut RepoRules<'_>,
     control: &Control,
-) -> Result<Untracked, SnapshotError> {
+) -> Result<UntrackedFiles, SnapshotError> {
     let (files, mut folders) = (std::mem::take(&mut seen.files), std::mem::take(&mut seen.folders));
-    let mut sorter = UntrackedSorter { root, rules, noted: BTreeSet::new(), found: Untracked::default() };
+    let mut sorter =
+        UntrackedSorter { root, rules, noted: BTreeSet::new(), found: UntrackedFiles::default() };
     for file in files {
         control.check().context(|| "the work tree cannot be scanned".into())?;
         sorter.file(file)?;
@@ -312,7 +313,7 @@ pub fn sort_out(
         sorter.folder(&folder, &mut folders)?;
     }
     for folder in &seen.closed {
-        sorter.leave_out(folder.strip_suffix(b"/").unwrap_or(folder), Reason::Unreadable);
+        sorter.leave_out(folder.strip_suffix(b"/").unwrap_or(folder), SkipReason::Unreadable);
     }
     let mut found = sorter.found;
     found.files.sort_unstable();
@@ -322,40 +323,40 @@ pub fn sort_out(
 /// Sorts out untracked files.
 struct UntrackedSorter<'a, 'repo> {
     /// The work tree.
-    root: &'a Root,
+    root: &'a OpenRoot,
     /// Git's rules for paths.
-    rules: &'a mut Rules<'repo>,
+    rules: &'a mut RepoRules<'repo>,
     /// Noted folders.
     noted: BTreeSet<BString>,
     /// Result so far.
-    found: Untracked,
+    found: UntrackedFiles,
 }
 
 impl UntrackedSorter<'_, '_> {
     /// Returns true if the rules of a folder on the way to `path` are unknown; notes that folder.
     fn is_unruled(&mut self, path: &[u8]) -> Result<bool, SnapshotError> {
         match self.rules.obstacle(path)? {
-            None | Some((_, Reason::NestedRepository(_))) => return Ok(false),
+            None | Some((_, SkipReason::NestedRepository(_))) => return Ok(false),
             Some((folder, reason)) => self.leave_out(folder, reason),
         }
         Ok(true)
     }
 
     /// Notes a folder that stays out as a whole, once.
-    fn leave_out(&mut self, folder: &[u8], reason: Reason) {
+    fn leave_out(&mut self, folder: &[u8], reason: SkipReason) {
         if !self.noted.insert(folder.into()) {
             return;
         }
-        if reason == Reason::Unreadable {
+        if reason == SkipReason::Unreadable {
             self.found.closed.push(joined(folder, b""));
         }
-        self.found.left_out.push(LeftOut::new(folder, reason));
+        self.found.left_out.push(SkippedPath::new(folder, reason));
     }
 
     /// Adds a file, unless it is ignored.
     fn file(&mut self, path: BString) -> Result<(), SnapshotError> {
         if is_too_deep(&path) {
-            self.found.left_out.push(LeftOut::new(&path, Reason::Depth));
+            self.found.left_out.push(SkippedPath::new(&path, SkipReason::Depth));
         } else if may_enter(&path) && !self.is_unruled(&path)? {
             if self.rules.ignores(&path)? {
                 self.found.ignored.push(path.into());
@@ -371,7 +372,7 @@ impl UntrackedSorter<'_, '_> {
         let is_of_note = may_enter(path) || may_hold_policy(path);
         let below = |name: &[u8]| BString::from([&path[..], b"/", name].concat());
         if is_of_note && is_too_deep(path) {
-            self.found.left_out.push(LeftOut::new(path, Reason::Depth));
+            self.found.left_out.push(SkippedPath::new(path, SkipReason::Depth));
             return Ok(());
         }
         if !is_of_note || self.is_unruled(path)? {
@@ -383,16 +384,18 @@ impl UntrackedSorter<'_, '_> {
         }
         let listed = self.root.list(&below(b"")).context(|| format!("`{path}` cannot be read"))?;
         let listing = match listed {
-            Listed::Missing => return Ok(()),
-            Listed::Closed => {
-                self.leave_out(path, Reason::Unreadable);
+            FolderListing::Missing => return Ok(()),
+            FolderListing::Closed => {
+                self.leave_out(path, SkipReason::Unreadable);
                 return Ok(());
             }
-            Listed::Folder { is_repository: true, .. } => {
-                self.found.left_out.push(LeftOut::new(path, Reason::NestedRepository(path.to_string())));
+            FolderListing::Folder { is_repository: true, .. } => {
+                self.found
+                    .left_out
+                    .push(SkippedPath::new(path, SkipReason::NestedRepository(path.to_string())));
                 return Ok(());
             }
-            Listed::Folder { listing, .. } => listing,
+            FolderListing::Folder { listing, .. } => listing,
         };
         let first = more.len();
         for entry in listing.iter() {

@@ -22,7 +22,7 @@ use super::commit_builder;
 use super::dir::Dir;
 use super::refs::{self, LogLine, RefLock, RefTarget};
 use super::repo::{HEADS, Repo};
-use super::{Context as _, SnapshotError};
+use super::{ErrorContext as _, SnapshotError};
 use crate::engine::workspace::fs::{
     is_folder, is_regular, is_same_file, is_symlink, mode_of, process_id, size_of, user_id,
 };
@@ -51,7 +51,7 @@ pub struct Branch {
 
 /// Result of an attempt to move the branch.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Moved {
+pub enum BranchMove {
     /// It moved, durably.
     Yes,
     /// Someone else had moved it in between.
@@ -108,7 +108,7 @@ impl Branch {
 
     /// Fails if the branch is checked out, here, where HEAD names `head`, or in another worktree.
     pub fn check_free(&self, repo: &Repo, head: Option<&RefTarget>) -> Result<(), SnapshotError> {
-        let is_linked = repo.common().path() != repo.own().path();
+        let is_linked = repo.common().path() != repo.head_folder().path();
         let mut is_head = matches!(head, Some(RefTarget::Symbolic(name)) if *name == self.name);
         is_head |= is_linked && self.is_head_of(repo.common());
         if let Ok(Some(worktrees)) = repo.common().folder("worktrees") {
@@ -184,7 +184,7 @@ impl Branch {
         from: Option<ObjectId>,
         to: ObjectId,
         log: &LogLine,
-    ) -> Result<Moved, SnapshotError> {
+    ) -> Result<BranchMove, SnapshotError> {
         self.write_and_put(repo, (from, to), log, || Ok(self.tip(repo)? == from))
     }
 
@@ -208,14 +208,14 @@ impl Branch {
         (from, to): (Option<ObjectId>, ObjectId),
         log: &LogLine,
         is_expected: impl FnOnce() -> Result<bool, SnapshotError>,
-    ) -> Result<Moved, SnapshotError> {
+    ) -> Result<BranchMove, SnapshotError> {
         // It may be any commit of the developer's, so the content of the lock does not show its owner.
         let value = RefUpdate::write_own(repo, to).context(|| self.cannot_move())?;
         value.file.sync_all().context(|| self.cannot_move())?;
-        let folder = self.put_where(repo, (from, &value), log, is_expected)?;
-        let Some(folder) = folder else { return Ok(Moved::Overtaken) };
+        let folder = self.publish_if(repo, (from, &value), log, is_expected)?;
+        let Some(folder) = folder else { return Ok(BranchMove::Overtaken) };
         folder.sync().context(|| format!("cannot sync `{}`", folder.path().display()))?;
-        Ok(Moved::Yes)
+        Ok(BranchMove::Yes)
     }
 
     /// Writes the branch's new value to a temporary file, for the caller to sync.
@@ -232,11 +232,11 @@ impl Branch {
         value: &RefUpdate,
         log: &LogLine,
     ) -> Result<Option<Arc<Dir>>, SnapshotError> {
-        self.put_where(repo, (from, value), log, || Ok(self.tip(repo)? == from))
+        self.publish_if(repo, (from, value), log, || Ok(self.tip(repo)? == from))
     }
 
     /// Makes a durable value the branch's, under git's lock, if `is_expected` agrees then; returns the folder to sync.
-    fn put_where(
+    fn publish_if(
         &self,
         repo: &Repo,
         (from, value): (Option<ObjectId>, &RefUpdate),
@@ -279,7 +279,7 @@ impl Branch {
     }
 
     /// Renames the locked value over the reference.
-    fn put(&self, repo: &Repo, lock: &Lock<'_>) -> Result<(), SnapshotError> {
+    fn put(&self, repo: &Repo, lock: &BranchLock<'_>) -> Result<(), SnapshotError> {
         let (folder, name) = (lock.folder, self.last_name());
         let doing = || self.cannot_move();
         let is_there = folder.stat(name).is_ok_and(|stat| stat.is_some_and(|stat| is_regular(&stat)));
@@ -301,11 +301,16 @@ impl Branch {
     }
 
     /// Takes the lock with a value in it; waits up to a second for another holder.
-    fn lock<'f>(&self, repo: &Repo, folder: &'f Dir, value: &RefUpdate) -> Result<Lock<'f>, SnapshotError> {
+    fn lock<'f>(
+        &self,
+        repo: &Repo,
+        folder: &'f Dir,
+        value: &RefUpdate,
+    ) -> Result<BranchLock<'f>, SnapshotError> {
         let name = format!("{}.lock", self.last_name());
         let shown = folder.path().join(&name).display().to_string();
         let doing = || format!("cannot lock the snapshot branch by `{shown}`");
-        let held = |name| Lock { folder, name, held: true, is_own: value.own.is_some() };
+        let held = |name| BranchLock { folder, name, held: true, is_own: value.own.is_some() };
         for _ in 0..LOCK_TRIES {
             match value.place(repo, folder, &name) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -338,7 +343,7 @@ impl Branch {
 }
 
 /// A held lock; released on drop.
-struct Lock<'f> {
+struct BranchLock<'f> {
     /// The folder of the reference.
     folder: &'f Dir,
     /// The name of the lock.
@@ -349,7 +354,7 @@ struct Lock<'f> {
     is_own: bool,
 }
 
-impl Drop for Lock<'_> {
+impl Drop for BranchLock<'_> {
     fn drop(&mut self) {
         if self.held {
             let _ = self.folder.remove(&self.name);
@@ -515,14 +520,14 @@ pub fn full_name(name: &str, worktree: Option<&OsStr>) -> Result<FullName, Snaps
         format!("{name}{}", suffix.unwrap_or_default())
     };
     let full = |name: String| if name.starts_with("refs/") { name } else { format!("refs/heads/{name}") };
-    FullName::try_from(full(named(Dots::Allowed)))
-        .or_else(|_| FullName::try_from(full(named(Dots::Escaped))))
-        .context(|| format!("`{}` cannot be the name of a branch", named(Dots::Allowed)))
+    FullName::try_from(full(named(DotRule::Allowed)))
+        .or_else(|_| FullName::try_from(full(named(DotRule::Escaped))))
+        .context(|| format!("`{}` cannot be the name of a branch", named(DotRule::Allowed)))
 }
 
 /// Treatment of the dots in a worktree's name: git allows them only in some places of a branch name.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Dots {
+enum DotRule {
     /// Dots stay.
     Allowed,
     /// Dots are written as `%2E`.
@@ -531,11 +536,11 @@ enum Dots {
 
 /// Returns a worktree's name as part of a branch name. Writes invalid characters, and `%`, as `%XX`, so that no two
 /// worktrees share a branch. Cuts a very long name and appends its SHA-256.
-fn worktree_name(name: &OsStr, dots: Dots) -> String {
+fn worktree_name(name: &OsStr, dots: DotRule) -> String {
     let is_plain = |c: char| {
         c.is_alphanumeric() && c != char::REPLACEMENT_CHARACTER
             || matches!(c, '-' | '_')
-            || (c == '.' && dots == Dots::Allowed)
+            || (c == '.' && dots == DotRule::Allowed)
     };
     let mut written = String::new();
     for chunk in name.as_bytes().utf8_chunks() {

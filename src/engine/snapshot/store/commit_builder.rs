@@ -10,7 +10,7 @@ use gix::objs::Commit;
 use super::refs::{self, RefTarget};
 use super::repo::Repo;
 use super::tree;
-use super::{Context as _, SnapshotError};
+use super::{ErrorContext as _, SnapshotError};
 use crate::engine::store::session::SEQ_MAX;
 use crate::text::escaped;
 
@@ -117,7 +117,7 @@ impl<'a> CommitBuilder<'a> {
             Some(known) => tree_of(self.repo, known).ok(),
             None => is_snapshot.then(|| ObjectId::empty_tree(self.repo.object_hash())),
         };
-        let carried = tree::carry_over(self.repo, ours, old.unwrap_or(ours), new)?;
+        let carried = tree::apply_changes(self.repo, ours, old.unwrap_or(ours), new)?;
         let short = head.to_hex_with_len(SHORT_DIGITS);
         self.commit(carried, &format!("external: HEAD moved to {short}"), None, EXTERNAL)?;
         Ok(())

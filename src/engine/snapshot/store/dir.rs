@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::stat_cache::{FileCache, Way};
+use crate::engine::workspace::stat_cache::{FileCache, SymlinkPolicy};
 use crate::platform;
 
 /// An opened folder.
@@ -191,13 +191,13 @@ impl Dir {
     pub fn read(&self, name: impl AsRef<Path>, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
         let Some(files) = &self.files else { return self.read_once(name, bytes_max) };
         let Some(found) = self.stat(&name)? else { return Ok(None) };
-        let known = files.known(Way::Beneath, &found);
+        let known = files.cached_bytes(SymlinkPolicy::Beneath, &found);
         if let Some(bytes) = known.filter(|bytes| bytes.len() as u64 <= bytes_max) {
             return Ok(Some(bytes));
         }
         let Some((file, stat)) = self.open_regular(name, bytes_max)? else { return Ok(None) };
         let bytes = fs::read_to_end(file, fs::size_of(&stat), bytes_max)?;
-        files.note(Way::Beneath, &stat, &bytes);
+        files.note(SymlinkPolicy::Beneath, &stat, &bytes);
         Ok(Some(bytes))
     }
 

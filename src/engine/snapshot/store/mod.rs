@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io, thread};
 
-use branch::{Branch, Moved};
+use branch::{Branch, BranchMove};
 use commit_builder::{CommitBuilder, CommitMeta};
 use gix::ObjectId;
 use open::StatePlace;
@@ -29,7 +29,7 @@ use repo::Repo;
 use rustix::io::Errno;
 
 use super::record::secrets;
-use crate::engine::snapshot::record::secrets::Excluded;
+use crate::engine::snapshot::record::secrets::ExcludedFiles;
 use crate::limits::SNAPSHOT_FILE_BYTES_MAX;
 
 /// Most attempts at a snapshot while someone else moves the branch.
@@ -60,19 +60,19 @@ pub struct Limits {
     /// Largest file that enters, in bytes.
     pub file_bytes_max: u64,
     /// Untracked files that stay out because of their names.
-    pub excluded: Excluded,
+    pub excluded: ExcludedFiles,
     /// Source of what the session knows about bytes that stay out.
-    pub withheld: secrets::Source,
+    pub withheld: secrets::LoadKnowledge,
     /// Harness that made the request, if it named itself.
     pub harness: Option<String>,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        let withheld = Arc::new(secrets::Known::default);
+        let withheld = Arc::new(secrets::SecretKnowledge::default);
         Self {
             file_bytes_max: SNAPSHOT_FILE_BYTES_MAX,
-            excluded: Excluded::default(),
+            excluded: ExcludedFiles::default(),
             withheld,
             harness: None,
         }
@@ -82,7 +82,7 @@ impl Default for Limits {
 impl Store {
     /// Sets the limits of the snapshots that it makes.
     #[must_use]
-    pub fn within(self, limits: Limits) -> Self {
+    pub fn with_limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
     }
 
@@ -176,10 +176,10 @@ impl Store {
         tip: Option<ObjectId>,
         newest: Option<ObjectId>,
         seconds: i64,
-        packed: &[objects::Packed],
-    ) -> Result<Moved, SnapshotError> {
+        packed: &[objects::PackedBlob],
+    ) -> Result<BranchMove, SnapshotError> {
         let Some(newest) = newest else {
-            return Ok(Moved::Yes);
+            return Ok(BranchMove::Yes);
         };
         if tip.is_none() {
             self.branch.check_room(&self.repo)?;
@@ -187,8 +187,8 @@ impl Store {
         let log = self.log_line(newest, seconds)?;
         let stored = objects::store_all(&self.repo, packed)?;
         let moved = self.branch.advance(&self.repo, tip, newest, &log)?;
-        if moved == Moved::Yes && self.takes_back(&stored, (tip, newest), &log)? {
-            return Ok(Moved::Overtaken);
+        if moved == BranchMove::Yes && self.takes_back(&stored, (tip, newest), &log)? {
+            return Ok(BranchMove::Overtaken);
         }
         self.tidy();
         Ok(moved)
@@ -216,7 +216,7 @@ impl Store {
     pub(in crate::engine::snapshot) fn tidy(&self) {
         if self.private && pack::has_many_loose(&self.repo) {
             // The snapshot is made; a later call can pack.
-            let _ = self.pack_some(pack::Amount::Little);
+            let _ = self.pack_some(pack::PackAmount::Little);
         }
     }
 
@@ -228,11 +228,11 @@ impl Store {
     /// # Errors
     /// Fails if the disk fails; no object is lost then.
     pub fn pack(&self) -> Result<usize, SnapshotError> {
-        self.pack_some(if self.private { pack::Amount::All } else { pack::Amount::Snapshots })
+        self.pack_some(if self.private { pack::PackAmount::All } else { pack::PackAmount::Snapshots })
     }
 
     /// Packs that amount.
-    fn pack_some(&self, amount: pack::Amount) -> Result<usize, SnapshotError> {
+    fn pack_some(&self, amount: pack::PackAmount) -> Result<usize, SnapshotError> {
         pack::tidy(&self.repo, self.branch.tip(&self.repo)?, amount)
     }
 }
@@ -330,7 +330,7 @@ impl SnapshotError {
 
     /// Returns an error with `message` and the safe part of `cause`.
     #[expect(clippy::needless_pass_by_value, reason = "so that no caller has code of its own to drop it")]
-    fn because(message: String, cause: Box<dyn Error + Send + Sync>) -> Self {
+    fn with_cause(message: String, cause: Box<dyn Error + Send + Sync>) -> Self {
         let cause: &(dyn Error + 'static) = cause.as_ref();
         let mut remedy = None;
         let (said, timeout) = if let Some(before) = cause.downcast_ref::<Self>() {
@@ -339,17 +339,17 @@ impl SnapshotError {
         } else if let Some(own) = cause.downcast_ref::<crate::error::Error>() {
             (Some(own.message().to_owned()), own.kind() == crate::error::ErrorKind::Timeout)
         } else {
-            (said_by_system(cause), false)
+            (os_error(cause), false)
         };
         let message = said.map_or(message.clone(), |said| format!("{message}: {said}"));
-        Self { message, interrupted: was_interrupted(cause), short: shortage(cause), timeout, remedy }
+        Self { message, interrupted: was_interrupted(cause), short: shortage_error(cause), timeout, remedy }
     }
 
     /// Returns an error with `message` alone, or with the resource that the system was short of.
     #[expect(clippy::needless_pass_by_value, reason = "so that no caller has code of its own to drop it")]
     fn redacted(message: String, cause: Box<dyn Error + Send + Sync>) -> Self {
         let cause: &(dyn Error + 'static) = cause.as_ref();
-        let short = shortage(cause);
+        let short = shortage_error(cause);
         let message = match &short {
             Some(errno) => format!("the repository cannot be read: {}", io::Error::from(*errno)),
             None => message,
@@ -367,7 +367,7 @@ impl fmt::Display for SnapshotError {
 impl Error for SnapshotError {}
 
 /// Adds the failed operation to an error.
-pub(in crate::engine::snapshot) trait Context<T> {
+pub(in crate::engine::snapshot) trait ErrorContext<T> {
     /// Returns the value, or the error with `what` before it; keeps only texts of lbx and of the OS.
     fn context(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError>;
 
@@ -376,9 +376,9 @@ pub(in crate::engine::snapshot) trait Context<T> {
     fn context_redacted(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError>;
 }
 
-impl<T, E: Into<Box<dyn Error + Send + Sync>>> Context<T> for Result<T, E> {
+impl<T, E: Into<Box<dyn Error + Send + Sync>>> ErrorContext<T> for Result<T, E> {
     fn context(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError> {
-        self.map_err(|error| SnapshotError::because(what(), error.into()))
+        self.map_err(|error| SnapshotError::with_cause(what(), error.into()))
     }
 
     fn context_redacted(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError> {
@@ -387,7 +387,7 @@ impl<T, E: Into<Box<dyn Error + Send + Sync>>> Context<T> for Result<T, E> {
 }
 
 /// Returns the OS error at the root of an error; never a text that someone else made.
-fn said_by_system(error: &(dyn Error + 'static)) -> Option<String> {
+fn os_error(error: &(dyn Error + 'static)) -> Option<String> {
     let of_io = |io: &io::Error| match io.raw_os_error() {
         Some(code) => Some(io::Error::from_raw_os_error(code).to_string()),
         None => match io.kind() {
@@ -413,11 +413,11 @@ fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn
 const DISK_IS_FULL: [Errno; 2] = [Errno::NOSPC, Errno::DQUOT];
 
 /// Returns the OS error if the system was short of open files, memory or disk.
-fn shortage(error: &(dyn Error + 'static)) -> Option<Errno> {
+fn shortage_error(error: &(dyn Error + 'static)) -> Option<Errno> {
     if let Some(before) = error.downcast_ref::<SnapshotError>() {
         return before.short;
     }
-    let said = said_by_system(error)?;
+    let said = os_error(error)?;
     let short = [Errno::MFILE, Errno::NFILE, Errno::NOMEM].into_iter().chain(DISK_IS_FULL);
     short.into_iter().find(|errno| io::Error::from(*errno).to_string() == said)
 }

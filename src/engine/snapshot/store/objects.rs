@@ -23,7 +23,7 @@ use super::deflate::{Deflater, PackedObject, STREAM_BEGIN};
 use super::dir::Dir;
 use super::pack;
 use super::repo::{NewObjects, Repo};
-use super::{Context as _, SnapshotError};
+use super::{ErrorContext as _, SnapshotError};
 use crate::buffer::Buffer;
 use crate::engine::workspace::fs::process_id;
 use crate::engine::workspace::sync::{FileSystem, SYNC_EACH_MAX, in_parallel, sync_all};
@@ -45,14 +45,14 @@ const STREAM_END: [u8; 2] = [0x03, 0x00];
 
 /// A blob, compressed as in its object file.
 #[derive(Debug, Clone)]
-pub struct Packed {
+pub struct PackedBlob {
     /// Its id.
     id: ObjectId,
     /// Compressed bytes, header included.
     bytes: Arc<Vec<u8>>,
 }
 
-impl Packed {
+impl PackedBlob {
     /// Compresses the blob `id`, which has these bytes.
     pub fn blob(id: ObjectId, bytes: &[u8], level: Compression) -> io::Result<Self> {
         Ok(Self { id, bytes: Arc::new(compress_blob(bytes, level)?) })
@@ -60,7 +60,7 @@ impl Packed {
 }
 
 /// Stores every object in the memory of `repo`, and those of `packed`, durably.
-pub fn store_all(repo: &Repo, packed: &[Packed]) -> Result<LooseObjects, SnapshotError> {
+pub fn store_all(repo: &Repo, packed: &[PackedBlob]) -> Result<LooseObjects, SnapshotError> {
     let doing = || format!("cannot store objects in `{}`", repo.objects_folder().path().display());
     let mut aside = write_aside(repo, packed)?;
     aside.sync().context(doing)?;
@@ -73,7 +73,7 @@ pub fn store_all(repo: &Repo, packed: &[Packed]) -> Result<LooseObjects, Snapsho
 ///
 /// Each object gets a file, or many get one pack, under names that `git gc` removes. They must be synced before they
 /// are renamed, so that no power cut leaves an empty object. No folder is reached through a link.
-pub fn write_aside(repo: &Repo, packed: &[Packed]) -> Result<LooseObjects, SnapshotError> {
+pub fn write_aside(repo: &Repo, packed: &[PackedBlob]) -> Result<LooseObjects, SnapshotError> {
     let doing = || format!("cannot store objects in `{}`", repo.objects_folder().path().display());
     let level = repo.settings().loose_compression();
     written(Arc::clone(repo.objects_folder()), repo.take_new(), packed, level).context(doing)
@@ -83,16 +83,16 @@ pub fn write_aside(repo: &Repo, packed: &[Packed]) -> Result<LooseObjects, Snaps
 fn written(
     folder: Arc<Dir>,
     memory: NewObjects,
-    packed: &[Packed],
+    packed: &[PackedBlob],
     level: Compression,
 ) -> io::Result<LooseObjects> {
     let is_many = memory.len() >= PACKED_MIN;
     let (few, many) = if is_many { (NewObjects::new(), memory) } else { (memory, NewObjects::new()) };
     let plain: Vec<_> = few.iter().collect();
     let keeps_files = plain.len() + packed.len() <= SYNC_EACH_MAX || !platform::syncs_file_systems();
-    let writer = Writer { folder: Arc::clone(&folder), level, keeps_files, folders: Mutex::default() };
+    let writer = ObjectWriter { folder: Arc::clone(&folder), level, keeps_files, folders: Mutex::default() };
     let all = Mutex::new(Vec::new());
-    let add = |one: Waiting| locked(&all).push(one);
+    let add = |one: TemporaryObject| locked(&all).push(one);
     // Errors are returned below: a failure first removes the files written so far.
     let outcome = in_parallel(&plain, OBJECT_THREADS_MAX, |share| {
         let mut deflater = Deflater::new(level);
@@ -121,9 +121,9 @@ pub struct LooseObjects {
     /// True if their files stay open, to be synced one by one.
     keeps_files: bool,
     /// Target folders, by name.
-    folders: Folders,
+    folders: ObjectFolders,
     /// Objects not renamed yet.
-    waiting: Vec<Waiting>,
+    waiting: Vec<TemporaryObject>,
     /// Renamed objects to check again, up to a bound: folder, and name in it.
     named: Vec<(Arc<Dir>, String)>,
 }
@@ -192,10 +192,10 @@ impl Drop for LooseObjects {
 }
 
 /// Open folders of objects, by name.
-type Folders = BTreeMap<String, Arc<Dir>>;
+type ObjectFolders = BTreeMap<String, Arc<Dir>>;
 
 /// Writes loose objects.
-struct Writer {
+struct ObjectWriter {
     /// The folder `objects`.
     folder: Arc<Dir>,
     /// Level of compression.
@@ -203,12 +203,12 @@ struct Writer {
     /// True if each file stays open, to be synced.
     keeps_files: bool,
     /// Open fan-out folders.
-    folders: Mutex<Folders>,
+    folders: Mutex<ObjectFolders>,
 }
 
 /// An object in a temporary file.
 #[derive(Debug)]
-struct Waiting {
+struct TemporaryObject {
     /// Folder of the temporary file.
     at: Arc<Dir>,
     /// Temporary name.
@@ -223,16 +223,16 @@ struct Waiting {
     file: Option<File>,
 }
 
-impl Writer {
+impl ObjectWriter {
     /// Writes a pack of all objects in `memory`, and its index, to temporary files. In `waiting`, the file to rename
     /// first comes last: no index is ever without its pack.
-    fn write_pack(&self, memory: NewObjects, waiting: &mut Vec<Waiting>) -> io::Result<()> {
+    fn write_pack(&self, memory: NewObjects, waiting: &mut Vec<TemporaryObject>) -> io::Result<()> {
         let Some(hash) = memory.keys().next().map(ObjectId::kind) else { return Ok(()) };
         let (folder, count, number) = (self.fan_out("pack")?, memory.len(), next_number());
         let aside = |kind: &str| format!("{}{kind}{}-{number}", pack::ASIDE, std::process::id());
         let wait = |name, to, file| {
             let (at, folder, fan_out) = (Arc::clone(&folder), Arc::clone(&folder), "pack".to_owned());
-            Waiting { at, name, fan_out, folder, to, file: Some(file).filter(|_| self.keeps_files) }
+            TemporaryObject { at, name, fan_out, folder, to, file: Some(file).filter(|_| self.keeps_files) }
         };
         let mut objects = memory.into_iter();
         // Each part is dropped as soon as it is written.
@@ -265,7 +265,7 @@ impl Writer {
     }
 
     /// Writes one compressed object to a temporary file.
-    fn write(&self, id: &ObjectId, bytes: &[u8]) -> io::Result<Waiting> {
+    fn write(&self, id: &ObjectId, bytes: &[u8]) -> io::Result<TemporaryObject> {
         let hex = id.to_hex().to_string();
         let (fan_out, rest) = hex.split_at_checked(2).unwrap_or_default();
         let name = format!("tmp_obj_lbx{}-{}", process_id(), next_number());
@@ -273,7 +273,7 @@ impl Writer {
         // All in one folder, so that the disk has fewer folders to write.
         let at = Arc::clone(&self.folder);
         let file = self.keeps_files.then_some(at.write_new(&name, 0o444, bytes)?);
-        Ok(Waiting { at, name, fan_out: fan_out.to_owned(), folder, to: rest.to_owned(), file })
+        Ok(TemporaryObject { at, name, fan_out: fan_out.to_owned(), folder, to: rest.to_owned(), file })
     }
 
     /// Returns the folder of the objects whose ids begin with `name`; makes it if missing.
@@ -375,10 +375,10 @@ pub fn id(blobs: &[PrecomputedBlob], hash: Hash, bytes: &[u8]) -> Option<ObjectI
 }
 
 /// Returns the compressed blob of `bytes`, if it was computed at that level.
-pub fn packed(blobs: &[PrecomputedBlob], level: Compression, bytes: &[u8]) -> Option<Packed> {
+pub fn packed(blobs: &[PrecomputedBlob], level: Compression, bytes: &[u8]) -> Option<PackedBlob> {
     let blob = blobs.iter().find(|blob| blob.compressed.is_some() && blob.is_of(bytes))?;
     let bytes = blob.compressed.clone().filter(|_| level == Compression::BEST_SPEED)?;
-    Some(Packed { id: blob.id, bytes })
+    Some(PackedBlob { id: blob.id, bytes })
 }
 
 /// Blobs in the making, each in a thread of its own.

@@ -21,9 +21,9 @@ use super::branch::Branch;
 use super::commit_builder::CommitMeta;
 use super::dir::Dir;
 use super::preflight::{self, CONFIG_BYTES_MAX, RULES, parse_config};
-use super::repo::{Folders, Repo};
-use super::settings::Settings;
-use super::{Context as _, SnapshotError};
+use super::repo::{Repo, RepositoryFolders};
+use super::settings::RepositorySettings;
+use super::{ErrorContext as _, SnapshotError};
 use super::{Limits, Store};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::stat_cache::{self, FileCache, StatCache};
@@ -36,7 +36,7 @@ impl Store {
     /// # Errors
     /// Fails if neither can be opened, or if git rejects the name `branch`.
     pub fn open(place: &RepositoryPaths<'_>, branch: &str) -> Result<Self, SnapshotError> {
-        open_or_make(place, branch, Demand::Writable)
+        open_or_make(place, branch, RepositoryDemand::Writable)
     }
 
     /// Opens the snapshots for a change that the store of [`Self::open`] could not record: a repository with damage
@@ -45,7 +45,7 @@ impl Store {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_whole(place: &RepositoryPaths<'_>, branch: &str) -> Result<Self, SnapshotError> {
-        let mut store = open_or_make(place, branch, Demand::Whole)?;
+        let mut store = open_or_make(place, branch, RepositoryDemand::Whole)?;
         if let Some(warning) = store.warnings.first_mut() {
             warning.push_str("; `lbx doctor` says what to do");
         }
@@ -57,7 +57,7 @@ impl Store {
     /// # Errors
     /// As [`Self::open`].
     pub fn find(place: &RepositoryPaths<'_>, branch: &str) -> Result<Option<Self>, SnapshotError> {
-        match open_with(place, branch, Demand::Whole, find_private)? {
+        match open_with(place, branch, RepositoryDemand::Whole, find_private)? {
             // Without a private repository, the readable part of a damaged one has to do.
             None => Self::find_damaged(place, branch),
             found => Ok(found),
@@ -69,7 +69,7 @@ impl Store {
     /// # Errors
     /// As [`Self::open`].
     pub fn find_damaged(place: &RepositoryPaths<'_>, branch: &str) -> Result<Option<Self>, SnapshotError> {
-        open_with(place, branch, Demand::Readable, find_private)
+        open_with(place, branch, RepositoryDemand::Readable, find_private)
     }
 
     /// Returns false if no object can be added, as on a mount that can only be read.
@@ -99,7 +99,7 @@ impl Store {
 
 /// Demand on the workspace's repository; where it is not met, the private one takes its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Demand {
+enum RepositoryDemand {
     /// It can be read in part.
     Readable,
     /// Objects can be added to it.
@@ -109,7 +109,11 @@ enum Demand {
 }
 
 /// Opens the workspace's repository if it is usable, else the private one, which it makes if missing.
-fn open_or_make(place: &RepositoryPaths<'_>, branch: &str, demand: Demand) -> Result<Store, SnapshotError> {
+fn open_or_make(
+    place: &RepositoryPaths<'_>,
+    branch: &str,
+    demand: RepositoryDemand,
+) -> Result<Store, SnapshotError> {
     open_with(place, branch, demand, |place| open_private(place).map(Some))?
         .ok_or_else(|| SnapshotError::new("there is no private snapshot repository"))
 }
@@ -118,7 +122,7 @@ fn open_or_make(place: &RepositoryPaths<'_>, branch: &str, demand: Demand) -> Re
 fn open_with(
     place: &RepositoryPaths<'_>,
     branch: &str,
-    demand: Demand,
+    demand: RepositoryDemand,
     private: impl FnOnce(&RepositoryPaths<'_>) -> Result<Option<Dir>, SnapshotError>,
 ) -> Result<Option<Store>, SnapshotError> {
     let store = |repo, worktree: Option<&OsStr>, private, warning: Option<String>| {
@@ -144,8 +148,8 @@ fn open_with(
             Ok((folders, settings)) => {
                 let repo = Repo::new(work_tree, folders, settings);
                 let store = store(repo, located.worktree.as_deref(), false, None)?;
-                let can_write = demand == Demand::Readable || store.takes_objects();
-                match if demand == Demand::Whole && can_write { store.check() } else { Ok(()) } {
+                let can_write = demand == RepositoryDemand::Readable || store.takes_objects();
+                match if demand == RepositoryDemand::Whole && can_write { store.check() } else { Ok(()) } {
                     Err(error) if !error.is_passing() => {
                         work_tree = store.repo.into_work_tree();
                         (Some(error.to_string()), Some(located))
@@ -168,25 +172,29 @@ fn open_with(
     let apart = refusal.is_some() || unusable.is_some();
     // Its ignore rules and line-ending settings still count.
     let settings = unusable.map(|located| adopt_rules(&own, &located)).transpose()?;
-    let settings = Settings::of(PRIVATE_CONFIG.as_bytes(), &own, &own, &settings.unwrap_or_default())?;
+    let settings =
+        RepositorySettings::of(PRIVATE_CONFIG.as_bytes(), &own, &own, &settings.unwrap_or_default())?;
     let shown = own.path().strip_prefix(root).unwrap_or(own.path()).display().to_string();
     let warning = refusal
         .map(|why| format!("snapshots go to the private repository `{shown}`, since {}", lower_first(&why)));
-    let repo = Repo::new(work_tree, Folders::of(own, None)?, settings);
+    let repo = Repo::new(work_tree, RepositoryFolders::of(own, None)?, settings);
     Ok(Some(Store { apart, ..store(repo, None, true, warning)? }))
 }
 
 /// Opens a repository that was found; fails if it is unusable.
-fn open_located(work_tree: &Dir, located: &Located) -> Result<(Folders, Settings), SnapshotError> {
+fn open_located(
+    work_tree: &Dir,
+    located: &GitFolder,
+) -> Result<(RepositoryFolders, RepositorySettings), SnapshotError> {
     let opened = |path: &Path| {
         let folder = Dir::open(path).context(|| format!("`{}` cannot be opened", path.display()))?;
         Ok(folder.keeping(work_tree.files().cloned()))
     };
     let own = opened(&located.path)?;
     let common = located.common.as_deref().map(opened).transpose()?;
-    let settings = Settings::read(common.as_ref().unwrap_or(&own), &own)?;
+    let settings = RepositorySettings::read(common.as_ref().unwrap_or(&own), &own)?;
     let shared = |folder: Dir| folder.shared(settings.sharing());
-    let folders = Folders::of(shared(own), common.map(shared))?;
+    let folders = RepositoryFolders::of(shared(own), common.map(shared))?;
     settings.check_rules(work_tree.path())?;
     Ok((folders, settings))
 }
@@ -277,14 +285,14 @@ pub enum GitDir {
     /// Nothing.
     Absent,
     /// Git folder of this work tree.
-    Here(Located),
+    Here(GitFolder),
     /// Something that lbx must not follow, with the reason.
     Odd(String),
 }
 
 /// Git folder of the workspace.
 #[derive(Debug)]
-pub struct Located {
+pub struct GitFolder {
     /// Folder that holds `HEAD`.
     pub path: PathBuf,
     /// Folder of the whole repository, if `path` is a linked worktree's.
@@ -307,7 +315,7 @@ pub fn locate(folder: &Dir, allowed: &[PathBuf]) -> io::Result<GitDir> {
         if folder.stat(".git/commondir").is_ok_and(|stat| stat.is_some()) {
             return odd("`.git` takes its objects from another folder");
         }
-        return Ok(GitDir::Here(Located { path, common: None, worktree: None }));
+        return Ok(GitDir::Here(GitFolder { path, common: None, worktree: None }));
     }
     // A link or a pointer may lead anywhere, so its target must point back.
     let file = match leads_to(&path) {
@@ -356,7 +364,7 @@ fn folder_elsewhere(root: &Path, path: PathBuf, allowed: &[PathBuf]) -> io::Resu
     }
     let is_allowed = allowed.iter().any(|allowed| leads_to(allowed).is_ok_and(|(it, _)| it == path));
     if is_allowed || work_tree(&folder).as_deref() == Some(root) {
-        return Ok(GitDir::Here(Located { path, common: None, worktree: None }));
+        return Ok(GitDir::Here(GitFolder { path, common: None, worktree: None }));
     }
     let shown = path.display();
     Ok(GitDir::Odd(format!(
@@ -389,7 +397,7 @@ fn linked_worktree(root: &Path, path: PathBuf, folder: &Dir) -> GitDir {
         ));
     }
     let name = path.file_name().map(OsStr::to_owned);
-    GitDir::Here(Located { path, common, worktree: name })
+    GitDir::Here(GitFolder { path, common, worktree: name })
 }
 
 /// Returns the target of a name, and true if it is a folder.
@@ -514,7 +522,7 @@ fn check_private(folder: &Dir) -> Result<(), SnapshotError> {
 /// # Errors
 /// Fails if the rules exist but cannot be read: ignored files may be secrets, which must not enter the private
 /// repository either.
-pub fn adopt_rules(own: &Dir, unusable: &Located) -> Result<Vec<BString>, SnapshotError> {
+pub fn adopt_rules(own: &Dir, unusable: &GitFolder) -> Result<Vec<BString>, SnapshotError> {
     let path = unusable.common.as_ref().unwrap_or(&unusable.path);
     let folder = Dir::open(path).context(|| format!("`{}` cannot be read", path.display()))?;
     for name in RULES {

@@ -21,8 +21,8 @@ use rustix::fs::CWD;
 use super::deflate::{Deflater, PackedObject, REF_DELTA};
 use super::dir::Dir;
 use super::repo::{Object, Repo};
-use super::versions::{Bounds, Versions};
-use super::{Context as _, SnapshotError};
+use super::versions::{PackBounds, SnapshotObjects};
+use super::{ErrorContext as _, SnapshotError};
 use crate::engine::workspace::fs::{self, is_regular, size_of};
 use crate::limits::{CALL_PACK_BYTES_MAX, CALL_PACK_TIME_MAX, LBX_PACKS_MAX, PACK_COMMAND_BYTES_MAX};
 
@@ -60,7 +60,7 @@ const NAP: Duration = Duration::from_millis(5);
 
 /// Amount to pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Amount {
+pub enum PackAmount {
     /// In lbx's own repository: some objects if there are many, within some 20 ms.
     Little,
     /// In the developer's repository: all objects that snapshots added. The others are left to git.
@@ -77,7 +77,7 @@ pub fn has_many_loose(repo: &Repo) -> bool {
 /// Packs loose objects, those of the snapshots up to `tip` as deltas; returns their number.
 ///
 /// The caller holds lbx's lock, so any process that left temporary files in lbx's own repository is dead.
-pub fn tidy(repo: &Repo, tip: Option<ObjectId>, amount: Amount) -> Result<usize, SnapshotError> {
+pub fn tidy(repo: &Repo, tip: Option<ObjectId>, amount: PackAmount) -> Result<usize, SnapshotError> {
     let Some(packs) =
         repo.objects_folder().folder("pack").context(|| "the folder of packs cannot be opened".into())?
     else {
@@ -85,7 +85,7 @@ pub fn tidy(repo: &Repo, tip: Option<ObjectId>, amount: Amount) -> Result<usize,
     };
     let packer = Packer { repo, packs };
     match amount {
-        Amount::Little => {
+        PackAmount::Little => {
             packer.clear()?;
             let begun = Instant::now();
             let mut packed = packer.pack_snapshots(tip, amount)?;
@@ -96,8 +96,8 @@ pub fn tidy(repo: &Repo, tip: Option<ObjectId>, amount: Amount) -> Result<usize,
             packer.join_packs(LBX_PACKS_MAX)?;
             Ok(packed)
         }
-        Amount::Snapshots => packer.pack_snapshots(tip, amount),
-        Amount::All => {
+        PackAmount::Snapshots => packer.pack_snapshots(tip, amount),
+        PackAmount::All => {
             packer.clear()?;
             let mut packed = packer.pack_snapshots(tip, amount)?;
             loop {
@@ -122,15 +122,15 @@ struct Packer<'a> {
 
 impl Packer<'_> {
     /// Packs the loose objects that snapshots added; returns their number.
-    fn pack_snapshots(&self, tip: Option<ObjectId>, amount: Amount) -> Result<usize, SnapshotError> {
-        let all = Bounds {
+    fn pack_snapshots(&self, tip: Option<ObjectId>, amount: PackAmount) -> Result<usize, SnapshotError> {
+        let all = PackBounds {
             snapshots_max: usize::MAX,
             packed_max: usize::MAX,
             objects_max: usize::MAX,
             bytes_max: PACKED_BYTES_MAX,
             until: None,
         };
-        let little = Bounds {
+        let little = PackBounds {
             snapshots_max: SNAPSHOTS_MAX,
             packed_max: PACKED_SNAPSHOTS_MAX,
             objects_max: OBJECTS_MAX,
@@ -138,15 +138,15 @@ impl Packer<'_> {
             until: Some(Instant::now() + CALL_PACK_TIME_MAX),
         };
         let (level, bounds) = match amount {
-            Amount::Little => (self.repo.settings().loose_compression(), little),
-            Amount::Snapshots | Amount::All => (Compression::DEFAULT, all),
+            PackAmount::Little => (self.repo.settings().loose_compression(), little),
+            PackAmount::Snapshots | PackAmount::All => (Compression::DEFAULT, all),
         };
-        let mut versions = Versions::of(self.repo, tip, level, bounds);
+        let mut versions = SnapshotObjects::of(self.repo, tip, level, bounds);
         let mut packed = 0;
         loop {
             let entries = versions.next_pack()?;
             packed += entries.len();
-            let is_last = entries.is_empty() || amount == Amount::Little;
+            let is_last = entries.is_empty() || amount == PackAmount::Little;
             self.replace_loose(entries)?;
             if is_last {
                 return Ok(packed);

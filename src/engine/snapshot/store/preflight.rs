@@ -14,10 +14,10 @@ use gix::sec::Trust;
 use rustix::fs::{AtFlags, CWD, OFlags, Stat};
 
 use super::dir::Dir;
-use super::{Context as _, SnapshotError};
+use super::{ErrorContext as _, SnapshotError};
 use crate::engine::workspace::fs::{READ, is_folder, is_regular, open_at, read_to_end, size_of};
 use crate::engine::workspace::git_files;
-use crate::engine::workspace::stat_cache::{FileCache, Way};
+use crate::engine::workspace::stat_cache::{FileCache, SymlinkPolicy};
 use crate::limits::{PACK_FILES_MAX, RULE_FILE_BYTES_MAX};
 
 /// Largest configuration file, in bytes.
@@ -177,7 +177,7 @@ pub fn read_followed(path: &Path, files: Option<&FileCache>) -> std::io::Result<
     if let Some(files) = files {
         // Most of these files are missing: then this is the only call.
         let now = rustix::io::retry_on_intr(|| rustix::fs::stat(path))?;
-        if let Some(bytes) = files.known(Way::Followed, &now) {
+        if let Some(bytes) = files.cached_bytes(SymlinkPolicy::Followed, &now) {
             return Ok(bytes);
         }
     }
@@ -188,7 +188,7 @@ pub fn read_followed(path: &Path, files: Option<&FileCache>) -> std::io::Result<
     }
     let bytes = read_to_end(std::fs::File::from(file), size_of(&stat), CONFIG_BYTES_MAX)?;
     if let Some(files) = files {
-        files.note(Way::Followed, &stat, &bytes);
+        files.note(SymlinkPolicy::Followed, &stat, &bytes);
     }
     Ok(bytes)
 }

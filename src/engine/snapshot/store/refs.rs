@@ -26,7 +26,7 @@ use rustix::io::Errno;
 
 use super::dir::Dir;
 use super::repo::{HEADS, Repo};
-use super::{Context as _, SnapshotError};
+use super::{ErrorContext as _, SnapshotError};
 use crate::engine::workspace::fs::{is_folder, is_regular, is_same_file, process_id};
 use crate::limits::{ANY_REF_BYTES_MAX, REF_FOLDERS_MAX};
 
@@ -98,7 +98,7 @@ fn path_in<'r, 't>(repo: &'r Repo, text: &'t str) -> (&'r Dir, &'t str) {
         return (heads, branch);
     }
     let is_own = !text.starts_with("refs/") || OF_WORKTREE.iter().any(|prefix| text.starts_with(prefix));
-    (if is_own { repo.own() } else { repo.common() }, text)
+    (if is_own { repo.head_folder() } else { repo.common() }, text)
 }
 
 /// Parses the content of a reference.
@@ -398,8 +398,8 @@ pub fn stale_locks(repo: &Repo, settle: bool) -> Vec<String> {
         return Vec::new();
     }
     let is_lock = |name: &OsStr| name.to_string_lossy().ends_with(LOCK_SUFFIX);
-    let own = repo.own().names().unwrap_or_default().into_iter().filter(|name| is_lock(name));
-    let own = own.filter_map(|name| Some((Arc::new(repo.own().folder(".").ok()??), name)));
+    let own = repo.head_folder().names().unwrap_or_default().into_iter().filter(|name| is_lock(name));
+    let own = own.filter_map(|name| Some((Arc::new(repo.head_folder().folder(".").ok()??), name)));
     let common = [HEADS, "refs/lbx"].into_iter().flat_map(|top| files_below(repo.common(), top).0);
     let common = common.filter(|file| is_lock(&file.name)).map(|file| (file.folder, file.name));
     let dead = own.chain(common).filter(|(folder, name)| dead_lock(objects, folder, name).is_some());

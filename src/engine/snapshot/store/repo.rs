@@ -19,8 +19,8 @@ use rustix::io::Errno;
 
 use super::dir::Dir;
 use super::preflight;
-use super::settings::Settings;
-use super::{Context as _, SnapshotError};
+use super::settings::RepositorySettings;
+use super::{ErrorContext as _, SnapshotError};
 use crate::engine::workspace::fs::is_regular;
 use crate::limits::CACHED_OBJECT_BYTES_MAX;
 
@@ -42,21 +42,21 @@ pub struct Repo {
     /// The work tree.
     work_tree: Dir,
     /// Git's settings.
-    settings: Settings,
+    settings: RepositorySettings,
     /// Its folders.
-    folders: Folders,
+    folders: RepositoryFolders,
     /// Folder of the branches, once one is looked up.
     heads: OnceCell<Arc<Dir>>,
     /// Packs and borrowed objects, once one is looked up.
-    elsewhere: OnceCell<Elsewhere>,
+    elsewhere: OnceCell<PackedAndBorrowed>,
     /// Objects that are not stored yet.
     new: RefCell<NewObjects>,
     /// Cache of objects that were read.
-    read: RefCell<ReadObjects>,
+    read: RefCell<RecentObjects>,
 }
 
 /// The folders of a repository.
-pub struct Folders {
+pub struct RepositoryFolders {
     /// Folder that holds `HEAD`.
     pub own: Arc<Dir>,
     /// Folder of the whole repository; the same one, except in a linked worktree.
@@ -65,7 +65,7 @@ pub struct Folders {
     objects: Arc<Dir>,
 }
 
-impl Folders {
+impl RepositoryFolders {
     /// Opens the folders of a repository: its own, and the one shared with other worktrees.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl Folders {
 }
 
 /// Objects in packs and in borrowed folders.
-struct Elsewhere {
+struct PackedAndBorrowed {
     /// gix's view of all objects.
     odb: gix::odb::Handle,
     /// Folders of borrowed objects.
@@ -92,14 +92,14 @@ struct Elsewhere {
 
 /// Objects read last, up to a bound.
 #[derive(Default)]
-struct ReadObjects {
+struct RecentObjects {
     /// Objects by id.
     objects: BTreeMap<ObjectId, Rc<Object>>,
     /// Number of bytes in them.
     bytes: usize,
 }
 
-impl ReadObjects {
+impl RecentObjects {
     /// Caches an object; drops all others if there is no room.
     fn keep(&mut self, object: &Rc<Object>) {
         let size = object.data.len();
@@ -117,7 +117,7 @@ impl ReadObjects {
 
 impl Repo {
     /// Returns the repository in `folders`, with its settings.
-    pub fn new(work_tree: Dir, folders: Folders, settings: Settings) -> Self {
+    pub fn new(work_tree: Dir, folders: RepositoryFolders, settings: RepositorySettings) -> Self {
         let (heads, elsewhere) = (OnceCell::new(), OnceCell::new());
         let (new, read) = (RefCell::default(), RefCell::default());
         Self { work_tree, settings, folders, heads, elsewhere, new, read }
@@ -139,7 +139,7 @@ impl Repo {
     }
 
     /// Returns git's settings.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &RepositorySettings {
         &self.settings
     }
 
@@ -149,7 +149,7 @@ impl Repo {
     }
 
     /// Returns the folder that holds `HEAD`.
-    pub fn own(&self) -> &Dir {
+    pub fn head_folder(&self) -> &Dir {
         &self.folders.own
     }
 
@@ -243,7 +243,7 @@ impl Repo {
     /// Fails if the repository cannot be read.
     pub fn holds(&self, id: ObjectId) -> Result<bool, SnapshotError> {
         Ok(self.has(&id)
-            || self.look_for(&id).context(|| format!("the object {id} cannot be looked for"))?.is_some())
+            || self.fetch_object(&id).context(|| format!("the object {id} cannot be looked for"))?.is_some())
     }
 
     /// Returns the object `id`.
@@ -252,7 +252,7 @@ impl Repo {
     /// Fails if it is missing, damaged or too large.
     pub fn find_object(&self, id: ObjectId) -> Result<Object, SnapshotError> {
         let missing = || format!("the object {id} is missing, damaged or too large");
-        let found = self.look_for(&id).context(missing)?.ok_or_else(|| self.lacking(id, missing()))?;
+        let found = self.fetch_object(&id).context(missing)?.ok_or_else(|| self.lacking(id, missing()))?;
         Ok(Rc::unwrap_or_clone(found))
     }
 
@@ -303,7 +303,7 @@ impl Repo {
         if let Some(object) = self.in_memory(&id) {
             return Ok((object.kind, object.data.len() as u64));
         }
-        let elsewhere = self.elsewhere()?;
+        let elsewhere = self.packed_and_borrowed()?;
         elsewhere.check_loose(&self.folders.objects, &id)?;
         let header = gix::objs::FindHeader::try_header(&elsewhere.odb, &id).context_redacted(missing)?;
         header.map(|it| (it.kind, it.size)).ok_or_else(|| self.lacking(id, missing()))
@@ -315,7 +315,7 @@ impl Repo {
     /// Fails if the search fails.
     pub fn beginning_with(&self, prefix: gix::hash::Prefix) -> Result<Vec<ObjectId>, SnapshotError> {
         let mut found = HashSet::default();
-        let odb = &self.elsewhere()?.odb;
+        let odb = &self.packed_and_borrowed()?.odb;
         odb.lookup_prefix(prefix, Some(&mut found)).context(|| format!("`{prefix}` cannot be looked for"))?;
         Ok(found.into_iter().collect())
     }
@@ -329,17 +329,17 @@ impl Repo {
     }
 
     /// Returns the object `id`, from the fastest source.
-    fn look_for(&self, id: &gix::hash::oid) -> Result<Option<Rc<Object>>, SnapshotError> {
+    fn fetch_object(&self, id: &gix::hash::oid) -> Result<Option<Rc<Object>>, SnapshotError> {
         if let Some(object) = self.in_memory(id) {
             return Ok(Some(object));
         }
         let with = |kind, data| Rc::new(Object { id: id.to_owned(), kind, data });
         let damaged = || format!("the object {id} is not a regular file, or is damaged");
         let object = match read_loose(&self.folders.objects, id).context_redacted(damaged)? {
-            Loose::Here(kind, data) => with(kind, data),
-            Loose::Elsewhere => {
+            LooseLookup::Here(kind, data) => with(kind, data),
+            LooseLookup::Elsewhere => {
                 let mut buffer = Vec::new();
-                let elsewhere = self.elsewhere()?;
+                let elsewhere = self.packed_and_borrowed()?;
                 elsewhere.check_loose(&self.folders.objects, id)?;
                 let found = elsewhere.odb.try_find(id, &mut buffer).context_redacted(damaged)?;
                 let Some(kind) = found.map(|found| found.kind) else { return Ok(None) };
@@ -364,7 +364,7 @@ impl Repo {
     }
 
     /// Returns its packs and borrowed objects.
-    fn elsewhere(&self) -> Result<&Elsewhere, SnapshotError> {
+    fn packed_and_borrowed(&self) -> Result<&PackedAndBorrowed, SnapshotError> {
         if let Some(elsewhere) = self.elsewhere.get() {
             return Ok(elsewhere);
         }
@@ -378,11 +378,11 @@ impl Repo {
         };
         let odb = gix::odb::at_opts(self.folders.objects.path(), self.object_hash(), None, options);
         let odb = odb.context(|| format!("`{}` cannot be read", self.folders.objects.path().display()))?;
-        Ok(self.elsewhere.get_or_init(|| Elsewhere { odb, borrowed }))
+        Ok(self.elsewhere.get_or_init(|| PackedAndBorrowed { odb, borrowed }))
     }
 }
 
-impl Elsewhere {
+impl PackedAndBorrowed {
     /// Fails if the file of an object is not a file: opening a FIFO blocks.
     fn check_loose(&self, objects: &Dir, id: &gix::hash::oid) -> Result<(), SnapshotError> {
         let name = loose_name(id);
@@ -408,7 +408,7 @@ impl gix::objs::Find for Repo {
         id: &gix::hash::oid,
         buffer: &'b mut Vec<u8>,
     ) -> gix::error::Result<Option<Data<'b>>> {
-        let Some(found) = self.look_for(id).or_error()? else { return Ok(None) };
+        let Some(found) = self.fetch_object(id).or_error()? else { return Ok(None) };
         buffer.clear();
         buffer.extend_from_slice(&found.data);
         Ok(Some(Data { kind: found.kind, object_hash: id.kind(), data: buffer }))
@@ -518,7 +518,7 @@ const LOOSE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 const HEADER_BYTES: usize = 512;
 
 /// Result of looking for a loose object.
-pub enum Loose {
+pub enum LooseLookup {
     /// Kind and content.
     Here(Kind, Vec<u8>),
     /// No file, or one that is read in another way.
@@ -536,24 +536,26 @@ pub fn loose_name(id: &gix::hash::oid) -> PathBuf {
 ///
 /// # Errors
 /// Fails if its file is not regular, or is damaged.
-pub fn read_loose(objects: &Dir, id: &gix::hash::oid) -> io::Result<Loose> {
+pub fn read_loose(objects: &Dir, id: &gix::hash::oid) -> io::Result<LooseLookup> {
     let name = loose_name(id);
     match objects.read_once(&name, LOOSE_BYTES_MAX) {
         Ok(Some(bytes)) => {
             let (kind, data) = unpacked(&bytes)?;
-            Ok(Loose::Here(kind, data))
+            Ok(LooseLookup::Here(kind, data))
         }
-        Ok(None) => Ok(Loose::Elsewhere),
+        Ok(None) => Ok(LooseLookup::Elsewhere),
         // It or its folder may be a link, or its folder a file.
         Err(error)
             if [Errno::LOOP, Errno::XDEV, Errno::FBIG, Errno::NOTDIR]
                 .iter()
                 .any(|errno| is_errno(&error, *errno)) =>
         {
-            Ok(Loose::Elsewhere)
+            Ok(LooseLookup::Elsewhere)
         }
         // A folder that may not be searched shows nothing of the object.
-        Err(error) if is_errno(&error, Errno::ACCESS) && objects.stat(&name).is_err() => Ok(Loose::Elsewhere),
+        Err(error) if is_errno(&error, Errno::ACCESS) && objects.stat(&name).is_err() => {
+            Ok(LooseLookup::Elsewhere)
+        }
         Err(error) => Err(error),
     }
 }
@@ -610,7 +612,7 @@ mod tests {
         std::fs::create_dir_all(at(3).parent().unwrap()).unwrap();
         std::os::unix::fs::symlink("/dev/null", at(3)).unwrap();
         for byte in 0..4 {
-            assert!(matches!(read_loose(&objects, &id(byte)), Ok(Loose::Elsewhere)), "{byte}");
+            assert!(matches!(read_loose(&objects, &id(byte)), Ok(LooseLookup::Elsewhere)), "{byte}");
         }
         std::fs::create_dir_all(at(4)).unwrap();
         assert!(read_loose(&objects, &id(4)).is_err());

@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use super::dir::{Dir, Sharing};
 use super::preflight;
 use super::preflight::{CONFIG_BYTES_MAX, parse_config};
-use super::{Context as _, SnapshotError};
+use super::{ErrorContext as _, SnapshotError};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::stat_cache::FileCache;
 use crate::limits::ANY_REF_BYTES_MAX;
@@ -53,14 +53,14 @@ const SHARING: &str = "core.sharedRepository";
 
 /// The settings of a repository.
 #[derive(Debug)]
-pub struct Settings {
+pub struct RepositorySettings {
     /// All settings; later ones take precedence.
     file: File,
     /// Hash function of object ids.
     hash: gix::hash::Kind,
 }
 
-impl Settings {
+impl RepositorySettings {
     /// Reads the settings of the repository `common` and the worktree `own`.
     ///
     /// # Errors
@@ -94,7 +94,7 @@ impl Settings {
         if file.sections().any(|section| preflight::is_include(section.header().name())) {
             follow_includes(&mut file, own).context(opening)?;
         }
-        file.append(above(overrides).context(opening)?).context(opening)?;
+        file.append(lbx_settings(overrides).context(opening)?).context(opening)?;
         let settings = Self { file, hash };
         settings.check_partial()?;
         Ok(settings)
@@ -288,7 +288,7 @@ fn follow_includes(file: &mut File, own: &Dir) -> gix::error::Result {
 }
 
 /// Returns lbx's own settings, each `key=value`.
-fn above(overrides: &[BString]) -> gix::error::Result<File> {
+fn lbx_settings(overrides: &[BString]) -> gix::error::Result<File> {
     let mut file = File::new(Metadata::api());
     for setting in overrides {
         let Some((key, value)) = setting.split_once_str("=") else { continue };

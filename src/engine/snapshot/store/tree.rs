@@ -15,7 +15,7 @@ use gix::validate::path::component;
 use serde::{Deserialize, Serialize};
 
 use super::repo::{Repo, Tree as FoundTree, has_id};
-use super::{Context as _, SnapshotError};
+use super::{ErrorContext as _, SnapshotError};
 use crate::engine::workspace::protect::is_held;
 use crate::engine::workspace::resolve::PATH_BYTES_MAX;
 use crate::engine::workspace::survey::paired;
@@ -147,23 +147,23 @@ pub struct TreeEdit<'a> {
 ///
 /// Applies removals first, so that a folder can replace a file, and a file a folder.
 pub fn apply(repo: &Repo, root: ObjectId, edits: &[TreeEdit<'_>]) -> Result<ObjectId, SnapshotError> {
-    let trees = InOrder(repo);
+    let trees = OrderedTrees(repo);
     let mut editor = Editor::new(read(repo, root)?, &trees, repo.object_hash());
     for edit in edits.iter().filter(|edit| edit.to.is_none()) {
-        editor.remove(components(&edit.path)).context(|| shown("cannot remove", &edit.path))?;
+        editor.remove(components(&edit.path)).context(|| path_message("cannot remove", &edit.path))?;
     }
     for edit in edits {
         if let Some(found) = edit.to {
             editor
                 .upsert(components(&edit.path), found.kind, found.id)
-                .context(|| shown("cannot enter", &edit.path))?;
+                .context(|| path_message("cannot enter", &edit.path))?;
         }
     }
     editor.write(|tree| write(repo, tree))
 }
 
 /// Returns a message about a path.
-fn shown(what: &str, path: &[u8]) -> String {
+fn path_message(what: &str, path: &[u8]) -> String {
     format!("{what} `{}`", path.to_str_lossy())
 }
 
@@ -218,9 +218,9 @@ fn in_order(mut tree: Tree) -> Tree {
 }
 
 /// Source of trees, each [`in_order`].
-struct InOrder<'r>(&'r Repo);
+struct OrderedTrees<'r>(&'r Repo);
 
-impl gix::objs::Find for InOrder<'_> {
+impl gix::objs::Find for OrderedTrees<'_> {
     fn try_find<'b>(
         &self,
         id: &gix::hash::oid,
@@ -247,14 +247,14 @@ fn write(repo: &Repo, tree: &Tree) -> Result<ObjectId, SnapshotError> {
 ///
 /// Equal trees are never opened, so the cost depends on the folders that both sides changed, and not on the size of the
 /// repository.
-pub fn carry_over(
+pub fn apply_changes(
     repo: &Repo,
     ours: ObjectId,
     old: ObjectId,
     new: ObjectId,
 ) -> Result<ObjectId, SnapshotError> {
     let mut folders_left = TREE_FOLDERS_MAX;
-    carry(repo, Three { ours, old, new }, &mut Vec::new(), &mut folders_left)
+    apply_folder_changes(repo, TreeVersions { ours, old, new }, &mut Vec::new(), &mut folders_left)
 }
 
 /// Returns true if the work tree has this file in the folder `at`, with these very bytes; `None` for no file.
@@ -271,7 +271,7 @@ fn is_on_disk(repo: &Repo, at: &[BString], name: &BString, entry: Option<&Entry>
 
 /// Three versions of one tree.
 #[derive(Clone, Copy)]
-struct Three {
+struct TreeVersions {
     /// Last snapshot.
     ours: ObjectId,
     /// HEAD that it recorded.
@@ -281,13 +281,13 @@ struct Three {
 }
 
 /// Runs [`carry_over`] on the trees of the folder `at`; opens at most `left` folders.
-fn carry(
+fn apply_folder_changes(
     repo: &Repo,
-    trees: Three,
+    trees: TreeVersions,
     at: &mut Vec<BString>,
     left: &mut usize,
 ) -> Result<ObjectId, SnapshotError> {
-    let Three { ours, old, new } = trees;
+    let TreeVersions { ours, old, new } = trees;
     if old == new || ours == new {
         return Ok(ours);
     }
@@ -303,9 +303,9 @@ fn carry(
         let is_file = ![ours, before, after].into_iter().any(is_tree);
         let entry = match ours.filter(|ours| ours.mode.is_tree()) {
             Some(_) if is_tree(after) || (after.is_none() && is_tree(before)) => {
-                let trees = Three { ours: below(ours), old: below(before), new: below(after) };
+                let trees = TreeVersions { ours: below(ours), old: below(before), new: below(after) };
                 at.push(name.clone());
-                let id = carry(repo, trees, at, left)?;
+                let id = apply_folder_changes(repo, trees, at, left)?;
                 at.pop();
                 let mode = EntryMode::from(EntryKind::Tree);
                 (!id.is_empty_tree()).then(|| Entry { mode, filename: name.clone(), oid: id })
@@ -332,10 +332,10 @@ pub fn below(repo: &Repo, entry: Option<&Entry>) -> ObjectId {
 }
 
 /// An entry that differs between two trees: its name, and the entry in each.
-pub type Differing = (BString, Option<Entry>, Option<Entry>);
+pub type TreeDifference = (BString, Option<Entry>, Option<Entry>);
 
 /// Returns the entries that differ between two trees, in the order of their names.
-pub fn differing(repo: &Repo, old: ObjectId, new: ObjectId) -> Result<Vec<Differing>, SnapshotError> {
+pub fn differing(repo: &Repo, old: ObjectId, new: ObjectId) -> Result<Vec<TreeDifference>, SnapshotError> {
     let (old_tree, new_tree) = (find(repo, old)?, find(repo, new)?);
     let (old, new) = (entries(old, old_tree.as_ref())?, entries(new, new_tree.as_ref())?);
     // Most are equal, so only those that differ are copied.

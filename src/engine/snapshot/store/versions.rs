@@ -16,7 +16,7 @@ use super::commit_builder;
 use super::deflate::{Deflater, PackedObject};
 use super::repo::{self, Object, Repo};
 use super::tree;
-use super::{Context as _, SnapshotError};
+use super::{ErrorContext as _, SnapshotError};
 use crate::engine::workspace::fs::{is_regular, size_of};
 use crate::limits::{LOOSE_FILE_BYTES_MAX, TREE_DEPTH_MAX};
 use crate::text::delta;
@@ -30,7 +30,7 @@ const CHECKED_BYTES_MAX: usize = 4 << 20;
 
 /// Bounds of a pack, and of the search for its objects.
 #[derive(Debug, Clone, Copy)]
-pub struct Bounds {
+pub struct PackBounds {
     /// Most loose snapshots to look for.
     pub snapshots_max: usize,
     /// Most packed snapshots in a row: earlier ones are packed, too.
@@ -44,11 +44,11 @@ pub struct Bounds {
 }
 
 /// Loose objects that snapshots added, oldest first.
-pub struct Versions<'r> {
+pub struct SnapshotObjects<'r> {
     /// The repository.
     repo: &'r Repo,
     /// Bounds of a pack.
-    bounds: Bounds,
+    bounds: PackBounds,
     /// Loose snapshots to pack, newest first.
     snapshots: Vec<ObjectId>,
     /// Compressor.
@@ -65,9 +65,9 @@ pub struct Versions<'r> {
     checked_bytes: usize,
 }
 
-impl<'r> Versions<'r> {
+impl<'r> SnapshotObjects<'r> {
     /// Looks for loose snapshots from `tip` back to the start of the branch.
-    pub fn of(repo: &'r Repo, tip: Option<ObjectId>, level: Compression, bounds: Bounds) -> Self {
+    pub fn of(repo: &'r Repo, tip: Option<ObjectId>, level: Compression, bounds: PackBounds) -> Self {
         let mut versions = Self {
             repo,
             bounds,

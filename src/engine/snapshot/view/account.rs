@@ -13,8 +13,10 @@ use gix::ObjectId;
 use serde::{Deserialize, Serialize};
 
 use super::compare::{self, PathChange};
-use super::history::{Read, Snapshot};
-use super::session::{ChangedPaths, MovedAway, SessionPart, SessionStep, TurnedBack, Until, in_order};
+use super::history::{Snapshot, SnapshotTrees};
+use super::session::{
+    ChangedPaths, LastStep, MovedForeignFile, SessionPart, SessionStep, UnchangedUndo, in_order,
+};
 use crate::engine::history::session_diff::PathChanges;
 use crate::engine::journal::ACCOUNTS_FOLDER;
 use crate::engine::snapshot::store::SnapshotError;
@@ -53,12 +55,12 @@ pub struct StoryLine {
     /// Time, in seconds since 1970.
     pub seconds: i64,
     /// Origin.
-    pub by: StoryBy,
+    pub by: StoryOrigin,
 }
 
 /// Origin of a snapshot in the story of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StoryBy {
+pub enum StoryOrigin {
     /// The session.
     Session,
     /// An undo, redo or rewind of the session.
@@ -67,7 +69,7 @@ pub enum StoryBy {
     Developer,
 }
 
-impl StoryBy {
+impl StoryOrigin {
     /// Letter of each in an account.
     const LETTERS: [(Self, &'static str); 3] =
         [(Self::Session, "s"), (Self::Turning, "t"), (Self::Developer, "d")];
@@ -93,7 +95,7 @@ pub struct SessionAccount {
 /// First part of a stored account. The lines of the story follow: as JSON, those of 65,000 changes would take most of the
 /// time of a `diff`.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredAccount {
     /// Version of the format.
     version: u32,
     /// Session.
@@ -115,14 +117,14 @@ struct Stored {
     /// Moved files: path and earlier paths.
     moved: Vec<(WorkspacePath, Vec<WorkspacePath>)>,
     /// Moved files that are gone.
-    gone: Vec<StoredAway>,
+    gone: Vec<StoredGoneFile>,
     /// SHA-256 of the lines of the story.
     story: Sha256,
 }
 
 /// Form in which a moved file that is gone is stored.
 #[derive(Serialize, Deserialize)]
-struct StoredAway {
+struct StoredGoneFile {
     /// Its path.
     path: WorkspacePath,
     /// As in [`MovedAway`].
@@ -140,13 +142,13 @@ impl SessionAccount {
     }
 
     /// Returns the session's own snapshots, oldest first.
-    pub fn own(&self) -> impl Iterator<Item = &StoryLine> {
-        self.story.iter().filter(|line| line.by != StoryBy::Developer)
+    pub fn session_snapshots(&self) -> impl Iterator<Item = &StoryLine> {
+        self.story.iter().filter(|line| line.by != StoryOrigin::Developer)
     }
 
     /// Returns the snapshot of a change.
     fn line_of(&self, seq: u64) -> Option<&StoryLine> {
-        self.own().find(|line| line.seq == seq)
+        self.session_snapshots().find(|line| line.seq == seq)
     }
 
     /// Returns true if the session has changed a path, even if it changed it back.
@@ -168,13 +170,13 @@ impl SessionAccount {
             }
             self.last = Some(snapshot.id.clone());
         }
-        self.paths.take(paths);
+        self.paths.add_change(paths);
         let by = match &snapshot.session {
-            session if session.is_empty() => StoryBy::Developer,
-            _ if TURNING_TOOLS.contains(&snapshot.tool.as_str()) => StoryBy::Turning,
-            _ => StoryBy::Session,
+            session if session.is_empty() => StoryOrigin::Developer,
+            _ if TURNING_TOOLS.contains(&snapshot.tool.as_str()) => StoryOrigin::Turning,
+            _ => StoryOrigin::Session,
         };
-        if (by == StoryBy::Developer || (is_own && snapshot.tool != BASELINE))
+        if (by == StoryOrigin::Developer || (is_own && snapshot.tool != BASELINE))
             && let Ok(id) = ObjectId::from_hex(snapshot.id.as_bytes())
         {
             self.story.push(StoryLine { id, seq: snapshot.seq, seconds: snapshot.seconds, by });
@@ -187,15 +189,15 @@ impl SessionAccount {
         let paths = self.paths.steps.iter().map(|(at, own)| Some((path(at)?, own.clone())));
         let all = |paths: &[Vec<u8>]| paths.iter().map(|at| path(at)).collect::<Option<Vec<_>>>();
         let moved = self.paths.from.iter().map(|(at, from)| Some((path(at)?, all(from)?)));
-        let gone = self.paths.gone.iter().map(|(at, MovedAway { last, from, changes })| {
-            Some(StoredAway { path: path(at)?, last: *last, from: all(from)?, changes: changes.clone() })
+        let gone = self.paths.gone.iter().map(|(at, MovedForeignFile { last, from, changes })| {
+            Some(StoredGoneFile { path: path(at)?, last: *last, from: all(from)?, changes: changes.clone() })
         });
         let mut story = Vec::new();
         for line in &self.story {
-            let letter = StoryBy::LETTERS.iter().find(|(by, _)| *by == line.by)?.1;
+            let letter = StoryOrigin::LETTERS.iter().find(|(by, _)| *by == line.by)?.1;
             story.extend(format!("{} {} {} {letter}\n", line.id, line.seq, line.seconds).into_bytes());
         }
-        let stored = Stored {
+        let stored = StoredAccount {
             version: VERSION,
             session: session.to_owned(),
             after,
@@ -216,7 +218,7 @@ impl SessionAccount {
     fn of_bytes(bytes: &[u8], session: &str, after: u64) -> Option<(String, Self)> {
         // The first part is a line, and the line of its seal.
         let (first, story) = bytes.split_at(memchr::memchr_iter(b'\n', bytes).nth(1)? + 1);
-        let stored: Stored = unsealed(first)?;
+        let stored: StoredAccount = unsealed(first)?;
         let is_it = stored.version == VERSION && stored.session == session && stored.after == after;
         if !is_it || Sha256::of(story) != stored.story {
             return None;
@@ -226,12 +228,12 @@ impl SessionAccount {
         let all = |paths: Vec<WorkspacePath>| paths.into_iter().map(bytes).collect();
         let from = stored.moved.into_iter().map(|(path, from)| (bytes(path), all(from))).collect();
         let steps = stored.paths.into_iter().map(|(path, own)| (bytes(path), own)).collect();
-        let gone = stored.gone.into_iter().map(|StoredAway { path, last, from, changes }| {
-            (bytes(path), MovedAway { last, from: all(from), changes })
+        let gone = stored.gone.into_iter().map(|StoredGoneFile { path, last, from, changes }| {
+            (bytes(path), MovedForeignFile { last, from: all(from), changes })
         });
         let gone = gone.collect();
         let paths = ChangedPaths { steps, from, gone };
-        let Stored { tip, before, last, began, turned, .. } = stored;
+        let StoredAccount { tip, before, last, began, turned, .. } = stored;
         Some((tip, Self { before, last, began, turned, paths, story }))
     }
 }
@@ -240,7 +242,7 @@ impl SessionAccount {
 fn story_line(line: &str) -> Option<StoryLine> {
     let fields: Vec<&str> = line.splitn(STORY_FIELDS, ' ').collect();
     let [id, seq, seconds, letter] = fields.as_slice() else { return None };
-    let by = StoryBy::LETTERS.iter().find(|(_, own)| own == letter)?.0;
+    let by = StoryOrigin::LETTERS.iter().find(|(_, own)| own == letter)?.0;
     let id = ObjectId::from_hex(id.as_bytes()).ok()?;
     Some(StoryLine { id, seq: seq.parse().ok()?, seconds: seconds.parse().ok()?, by })
 }
@@ -262,7 +264,7 @@ impl Store {
         let known_tip = known.as_ref().map(|(tip, _)| tip.clone());
         let (mut newer, mut began, mut is_known, mut count) = (Vec::new(), 0, false, 0);
         for found in self.snapshots(tip) {
-            let Read { snapshot, tree, tree_before, .. } = found?;
+            let SnapshotTrees { snapshot, tree, tree_before, .. } = found?;
             if known_tip.as_ref() == Some(&snapshot.id) {
                 is_known = true;
                 break;
@@ -296,11 +298,11 @@ impl Store {
         for (snapshot, paths) in newer.into_iter().rev() {
             let is_own = snapshot.session == session && snapshot.seq > 0;
             while let Some(turn) = turned.next_if(|turn| is_own && turn.seq < snapshot.seq) {
-                self.turn_back(&mut account, &turn)?;
+                self.add_unchanged_undo(&mut account, &turn)?;
             }
             account.add(session, &snapshot, &paths);
         }
-        turned.try_for_each(|turn| self.turn_back(&mut account, &turn))?;
+        turned.try_for_each(|turn| self.add_unchanged_undo(&mut account, &turn))?;
         account.turned = newest;
         if count >= SAVED_EVERY
             && let Some(bytes) = tip.and_then(|tip| account.to_bytes(session, after, tip))
@@ -311,12 +313,16 @@ impl Store {
     }
 
     /// Adds what a session turned back without a snapshot.
-    fn turn_back(&self, account: &mut SessionAccount, turn: &TurnedBack) -> Result<(), SnapshotError> {
+    fn add_unchanged_undo(
+        &self,
+        account: &mut SessionAccount,
+        turn: &UnchangedUndo,
+    ) -> Result<(), SnapshotError> {
         let last = |path: &[u8]| Some(account.paths.steps.get(path)?.last().copied());
         let paths_of =
             |seq| account.line_of(seq).map_or(Ok(Vec::new()), |line| Ok(self.step_at(line)?.paths));
         let paths = turn.paths(last, paths_of)?;
-        account.paths.take(&paths);
+        account.paths.add_change(&paths);
         Ok(())
     }
 
@@ -339,7 +345,7 @@ impl Store {
     /// Fails if the commit or its trees cannot be read, or if it is not a snapshot.
     pub fn step_at(&self, line: &StoryLine) -> Result<SessionStep, SnapshotError> {
         let read = self.snapshot(line.id)?;
-        let Some(Read { snapshot, tree, tree_before, .. }) = read else {
+        let Some(SnapshotTrees { snapshot, tree, tree_before, .. }) = read else {
             return Err(SnapshotError::new(format!("the commit {} is not a snapshot", line.id)));
         };
         let paths = compare::trees(&self.repo, tree_before, tree, SNAPSHOT_PATHS_MAX)?.paths;
@@ -352,7 +358,7 @@ impl Store {
     /// Fails if a version cannot be read.
     pub fn net_of(&self, account: &SessionAccount) -> Result<Vec<PathChange>, SnapshotError> {
         let change = |(path, own): (&Vec<u8>, &PathChanges<TreeItem>)| {
-            let change = self.change_of(path.clone(), own.sides(), Until::Now)?;
+            let change = self.change_of(path.clone(), own.sides(), LastStep::Now)?;
             Ok(PathChange { from: account.paths.first_path(path), ..change })
         };
         Ok(in_order(account.paths.steps.iter().map(change).collect::<Result<_, SnapshotError>>()?))

@@ -11,7 +11,7 @@ use crate::engine::snapshot::store::Store;
 use crate::engine::snapshot::store::repo::Repo;
 use crate::engine::snapshot::store::tree::{self, TreeItem};
 use crate::limits::{COMPARED_FOLDERS_MAX, RENAME_PAIRS_MAX, TREE_DEPTH_MAX};
-use crate::text::renames::{self, COMPARED_BYTES_MAX, Candidate, Compared, List, Rename};
+use crate::text::renames::{self, COMPARED_BYTES_MAX, List, Rename, RenameCandidate, SimilarFiles};
 
 /// A path that differs between two snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,7 +100,7 @@ fn version(entry: Option<&Entry>) -> Option<TreeItem> {
 }
 
 /// Index of a delta, with the path and version of its file.
-type Indexed<'a> = (usize, &'a [u8], TreeItem);
+type IndexedDelta<'a> = (usize, &'a [u8], TreeItem);
 
 /// A file on both sides of a diff.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -166,7 +166,7 @@ impl Store {
 
     /// Returns renamed files: index of the old delta, index of the new one, and similarity.
     fn renames(&self, deltas: &[Delta]) -> Result<Vec<(usize, usize, usize)>, SnapshotError> {
-        let (mut gone, mut come): (Vec<Indexed<'_>>, Vec<Indexed<'_>>) = (Vec::new(), Vec::new());
+        let (mut gone, mut come): (Vec<IndexedDelta<'_>>, Vec<IndexedDelta<'_>>) = (Vec::new(), Vec::new());
         for (index, delta) in deltas.iter().enumerate() {
             match (&delta.before, &delta.after) {
                 (Some((path, version)), None) if version.is_file() => gone.push((index, path, *version)),
@@ -180,7 +180,7 @@ impl Store {
             let is_small = self.size(*version)? <= COMPARED_BYTES_MAX as u64;
             is_small.then(|| self.content(*version)).transpose()
         };
-        let compared = Compared { is_relevant: &|_| true, pairs_max: RENAME_PAIRS_MAX, read: &read };
+        let compared = SimilarFiles { is_relevant: &|_| true, pairs_max: RENAME_PAIRS_MAX, read: &read };
         let found = renames::find(&candidates(&gone), &candidates(&come), &compared)?;
         let indexed =
             |rename: Rename| Some((gone.get(rename.from)?.0, come.get(rename.to)?.0, rename.similarity));
@@ -189,9 +189,9 @@ impl Store {
 }
 
 /// Returns files as candidates for renames.
-fn candidates<'a>(files: &[Indexed<'a>]) -> Vec<Candidate<'a, ObjectId>> {
+fn candidates<'a>(files: &[IndexedDelta<'a>]) -> Vec<RenameCandidate<'a, ObjectId>> {
     let id = |version: &TreeItem| Some(version.id).filter(|id| *id != ObjectId::empty_blob(id.kind()));
-    files.iter().map(|(_, path, version)| Candidate { path, id: id(version) }).collect()
+    files.iter().map(|(_, path, version)| RenameCandidate { path, id: id(version) }).collect()
 }
 
 /// Returns the deltas of one path; a change of type is a deletion and a creation.

@@ -10,7 +10,7 @@ use similar::{DiffOp, DiffTag};
 
 use super::compare::{self, Changes, PathChange};
 use crate::engine::snapshot::store::tree::{self, TreeItem};
-use crate::engine::snapshot::store::{Context as _, SnapshotError};
+use crate::engine::snapshot::store::{ErrorContext as _, SnapshotError};
 use crate::engine::snapshot::store::{Store, commit_builder, refs};
 use crate::limits::LOG_PATHS_MAX;
 use crate::text::content::body_of;
@@ -202,7 +202,7 @@ impl Store {
     pub(in crate::engine::snapshot) fn snapshots(
         &self,
         from: Option<ObjectId>,
-    ) -> impl Iterator<Item = Result<Read, SnapshotError>> + '_ {
+    ) -> impl Iterator<Item = Result<SnapshotTrees, SnapshotError>> + '_ {
         let mut next = from;
         std::iter::from_fn(move || {
             let read = self.snapshot(next.take()?).transpose()?;
@@ -212,7 +212,10 @@ impl Store {
     }
 
     /// Reads a commit; `None` if it is not a snapshot.
-    pub(in crate::engine::snapshot) fn snapshot(&self, id: ObjectId) -> Result<Option<Read>, SnapshotError> {
+    pub(in crate::engine::snapshot) fn snapshot(
+        &self,
+        id: ObjectId,
+    ) -> Result<Option<SnapshotTrees>, SnapshotError> {
         let doing = || format!("the snapshot {id} cannot be read");
         let commit = self.repo.find_commit(id).context(doing)?;
         let text = commit.message_raw().context(doing)?;
@@ -223,7 +226,7 @@ impl Store {
         let harness = commit_builder::harness_of(&author, &trailers.session);
         let first_parent = commit.parent_ids().next();
         let empty = ObjectId::empty_tree(self.repo.object_hash());
-        Ok(Some(Read {
+        Ok(Some(SnapshotTrees {
             first_parent,
             tree: commit.tree_id().context(doing)?,
             tree_before: first_parent.map_or(Ok(empty), |id| commit_builder::tree_of(&self.repo, id))?,
@@ -245,7 +248,7 @@ impl Store {
     }
 
     /// Returns true if a snapshot matches the query.
-    fn matches(&self, query: &Query<'_>, found: &Read) -> Result<bool, SnapshotError> {
+    fn matches(&self, query: &Query<'_>, found: &SnapshotTrees) -> Result<bool, SnapshotError> {
         if query.session.is_some_and(|session| session != found.snapshot.session) {
             return Ok(false);
         }
@@ -268,7 +271,7 @@ impl Store {
     }
 
     /// Adds the changed files of a snapshot; counts their lines only until `count_until`.
-    fn with_files(&self, found: Read, count_until: Instant) -> Result<Snapshot, SnapshotError> {
+    fn with_files(&self, found: SnapshotTrees, count_until: Instant) -> Result<Snapshot, SnapshotError> {
         let changes = compare::trees(&self.repo, found.tree_before, found.tree, LOG_PATHS_MAX)?;
         let is_renamed = renamed(&changes.paths);
         let files = changes.paths.into_iter().map(|change| {
@@ -320,7 +323,7 @@ fn renamed(changes: &[PathChange]) -> impl Fn(&PathChange) -> bool + use<> {
 }
 
 /// A snapshot with its trees.
-pub(in crate::engine::snapshot) struct Read {
+pub(in crate::engine::snapshot) struct SnapshotTrees {
     /// Commit before it.
     pub first_parent: Option<ObjectId>,
     /// Its tree.
@@ -354,7 +357,7 @@ pub struct Blame {
     /// snapshot yet.
     pub lines: Vec<Option<usize>>,
     /// Snapshots that lines came from.
-    pub origins: Vec<Origin>,
+    pub origins: Vec<LineOrigin>,
     /// True if any snapshot has the file.
     pub is_known: bool,
     /// True if time ran out before all snapshots were read.
@@ -363,7 +366,7 @@ pub struct Blame {
 
 /// A snapshot that lines came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin {
+pub struct LineOrigin {
     /// Snapshot, without its changed files.
     pub snapshot: Snapshot,
     /// Path of the file there.
@@ -383,7 +386,7 @@ impl Store {
         let Some(newest) = self.snapshots(tip).next().transpose()? else { return Ok(blame) };
         let Some(stored) = self.stored(newest.tree, path)? else { return Ok(blame) };
         blame.is_known = true;
-        let mut pending = Pending::of(&lines, &split(&body_of(&stored)));
+        let mut pending = UnknownLines::of(&lines, &split(&body_of(&stored)));
         let mut path = path.to_vec();
         for found in self.snapshots(tip) {
             if pending.lines.is_empty() {
@@ -403,14 +406,14 @@ impl Store {
                 };
                 let after = self.stored(found.tree, &now)?.unwrap_or_default();
                 let before = before.unwrap_or_default();
-                let came = pending.go_back(&split(&body_of(&before)), &split(&body_of(&after)));
+                let came = pending.step_back(&split(&body_of(&before)), &split(&body_of(&after)));
                 for line in &came {
                     if let Some(line) = blame.lines.get_mut(*line) {
                         *line = Some(origin);
                     }
                 }
                 if !came.is_empty() {
-                    blame.origins.push(Origin { snapshot: found.snapshot, path: now });
+                    blame.origins.push(LineOrigin { snapshot: found.snapshot, path: now });
                 }
             }
         }
@@ -442,12 +445,12 @@ fn split(text: &[u8]) -> Vec<&[u8]> {
 }
 
 /// Lines with an unknown origin.
-struct Pending {
+struct UnknownLines {
     /// Position of each line in the present file, and in the version reached.
     lines: Vec<(usize, usize)>,
 }
 
-impl Pending {
+impl UnknownLines {
     /// Returns the lines that the present file shares with its newest version.
     fn of(now: &[&[u8]], newest: &[&[u8]]) -> Self {
         let kept = common_lines(newest, now);
@@ -455,7 +458,7 @@ impl Pending {
     }
 
     /// Goes back from a version to the one before; returns the lines that were added in between.
-    fn go_back(&mut self, before: &[&[u8]], after: &[&[u8]]) -> Vec<usize> {
+    fn step_back(&mut self, before: &[&[u8]], after: &[&[u8]]) -> Vec<usize> {
         let mut earlier = vec![None; after.len()];
         for (old, new) in common_lines(before, after) {
             if let Some(place) = earlier.get_mut(new) {

@@ -19,9 +19,9 @@ use super::compare::{self, PathChange};
 use crate::engine::snapshot::scan::scan_index::users_index;
 use crate::engine::snapshot::store::dir::Dir;
 use crate::engine::snapshot::store::refs::{self, LogLine};
-use crate::engine::snapshot::store::repo::{self, Loose};
+use crate::engine::snapshot::store::repo::{self, LooseLookup};
 use crate::engine::snapshot::store::tree::{self, TreeItem};
-use crate::engine::snapshot::store::{Context as _, SnapshotError};
+use crate::engine::snapshot::store::{ErrorContext as _, SnapshotError};
 use crate::engine::snapshot::store::{Store, commit_builder, objects};
 use crate::engine::workspace::fs::is_regular;
 use crate::limits::{BRANCH_VALUES_MAX, NAMED_REFS_MAX, REPAIR_COMMITS_MAX, REPAIR_PATHS_MAX};
@@ -64,14 +64,14 @@ impl Store {
             }
             Err(message) => return Ok(Some(self.damaged(message, None, named))),
         };
-        let mut next = match SnapshotError::found(self.look_through(tip))? {
+        let mut next = match SnapshotError::found(self.read_parts(tip))? {
             Ok(before) => before,
             Err(message) => return Ok(Some(self.damaged(message, Some(tip), named))),
         };
         let mut left = CONTENT_BYTES_MAX;
         for _ in 0..OLDER_MAX {
             let Some(id) = next else { break };
-            next = match SnapshotError::found(self.look_at_change(id, &mut left))? {
+            next = match SnapshotError::found(self.read_changed_parts(id, &mut left))? {
                 Ok(before) => before,
                 Err(message) => {
                     let damage = self.damaged(message, Some(tip), &[]);
@@ -100,19 +100,19 @@ impl Store {
 
     /// Returns the newest fully readable value of the branch other than `tip`.
     fn last_whole(&self, tip: Option<ObjectId>, named: &[String]) -> Option<ObjectId> {
-        let is_whole = |id: &ObjectId| Some(*id) != tip && self.look_through(*id).is_ok();
+        let is_whole = |id: &ObjectId| Some(*id) != tip && self.read_parts(*id).is_ok();
         let logged = self.logged().into_iter().take(BRANCH_VALUES_MAX).find(is_whole);
         // The audit log is synced, git's log is not, so a descendant in git's log is newer.
         let named =
             named.iter().filter_map(|hex| ObjectId::from_hex(hex.as_bytes()).ok()).take(BRANCH_VALUES_MAX);
         let mut newer = named
-            .filter(|id| logged.is_none_or(|logged| self.goes_on_from(*id, logged)))
+            .filter(|id| logged.is_none_or(|logged| self.is_descendant(*id, logged)))
             .filter(|id| logged.is_some() || self.snapshot(*id).is_ok_and(|found| found.is_some()));
         newer.find(is_whole).or(logged)
     }
 
     /// Returns true if the commit `id` is `before`, or a descendant of it.
-    fn goes_on_from(&self, id: ObjectId, before: ObjectId) -> bool {
+    fn is_descendant(&self, id: ObjectId, before: ObjectId) -> bool {
         let mut next = Some(id);
         for _ in 0..REPAIR_COMMITS_MAX {
             match next {
@@ -126,9 +126,9 @@ impl Store {
 
     /// Reads the parts of a snapshot that differ from the one before it, and from the developer's commit below it;
     /// returns the one before it.
-    fn look_through(&self, id: ObjectId) -> Result<Option<ObjectId>, SnapshotError> {
+    fn read_parts(&self, id: ObjectId) -> Result<Option<ObjectId>, SnapshotError> {
         let mut left = CONTENT_BYTES_MAX;
-        let before = self.look_at_change(id, &mut left)?;
+        let before = self.read_changed_parts(id, &mut left)?;
         let tree = commit_builder::tree_of(&self.repo, id)?;
         if let Some(head) = self.head_tree_of(id) {
             let changes = compare::trees(&self.repo, head, tree, REPAIR_PATHS_MAX)?;
@@ -138,7 +138,7 @@ impl Store {
     }
 
     /// Reads the parts of a snapshot that differ from the one before it, which it returns.
-    fn look_at_change(&self, id: ObjectId, left: &mut u64) -> Result<Option<ObjectId>, SnapshotError> {
+    fn read_changed_parts(&self, id: ObjectId, left: &mut u64) -> Result<Option<ObjectId>, SnapshotError> {
         let Some(found) = self.snapshot(id)? else { return Ok(None) };
         // The comparison does not open equal trees.
         if !found.tree.is_empty_tree() {
@@ -190,9 +190,9 @@ impl Store {
         found.extend(SnapshotError::found(refs::head_target(&self.repo))?.err());
         match SnapshotError::found(self.repo.packed_refs())? {
             Err(message) => found.push(message),
-            Ok(_) => self.look_at_references(&mut found),
+            Ok(_) => self.check_references(&mut found),
         }
-        let own = self.repo.own();
+        let own = self.repo.head_folder();
         let is_there = own.stat("index").is_ok_and(|stat| stat.is_some_and(|stat| is_regular(&stat)));
         // A split index has a second file, and is not read.
         let is_split = || {
@@ -206,7 +206,7 @@ impl Store {
     }
 
     /// Notes unreadable references, and missing branches that have a log.
-    fn look_at_references(&self, found: &mut Vec<String>) {
+    fn check_references(&self, found: &mut Vec<String>) {
         let tops = [("refs", "refs"), ("logs/refs/heads", "refs/heads"), ("logs/refs/lbx", "refs/lbx")];
         let mut names: Vec<(String, bool)> = Vec::new();
         for (top, prefix) in tops {
@@ -242,11 +242,11 @@ const LOST_TREES_MAX: usize = 10_000;
 const SYMBOLIC: &[u8] = b"ref:";
 
 /// Saves bytes that are about to be replaced; the text is a prefix of the saved file's name.
-pub type Keep<'k> = &'k dyn Fn(&str, &[u8]) -> Result<(), SnapshotError>;
+pub type SaveBytes<'k> = &'k dyn Fn(&str, &[u8]) -> Result<(), SnapshotError>;
 
 /// Result of a repair.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Repaired {
+pub struct RepairResult {
     /// Commit that the branch moved to, in hex, if it moved.
     pub moved_to: Option<String>,
     /// Number of objects rewritten from files of the workspace.
@@ -265,8 +265,8 @@ impl Store {
     ///
     /// # Errors
     /// Fails if the branch is checked out or a symbolic reference. Returns the OS error, or that of `keep`.
-    pub fn repair(&self, named: &[String], keep: Keep<'_>) -> Result<Repaired, SnapshotError> {
-        let mut repaired = Repaired::default();
+    pub fn repair(&self, named: &[String], keep: SaveBytes<'_>) -> Result<RepairResult, SnapshotError> {
+        let mut repaired = RepairResult::default();
         if self.damage(named)?.is_none() {
             return Ok(repaired);
         }
@@ -280,7 +280,7 @@ impl Store {
             let whole_id = refs::commit_id(whole)?;
             let lost = self.branch.tip(&self.repo).ok().flatten();
             let lost: Vec<ObjectId> = lost.into_iter().chain(self.logged()).collect();
-            self.go_back(whole_id, keep)?;
+            self.reset_branch(whole_id, keep)?;
             repaired.moved_to = Some(whole.clone());
             repaired.moved_out += self.move_incomplete(&lost, whole_id, keep)?;
         }
@@ -297,10 +297,14 @@ impl Store {
     ///
     /// # Errors
     /// As [`Self::repair`].
-    pub fn go_back_if_gone(&self, named: &[String], keep: Keep<'_>) -> Result<Option<String>, SnapshotError> {
+    pub fn go_back_if_gone(
+        &self,
+        named: &[String],
+        keep: SaveBytes<'_>,
+    ) -> Result<Option<String>, SnapshotError> {
         let tip = self.branch.tip(&self.repo)?;
         let Some(whole) = self.last_whole(tip, named) else { return Ok(None) };
-        self.go_back(whole, keep)?;
+        self.reset_branch(whole, keep)?;
         refs::remove_unreadable_lines(&self.repo, &self.branch.full_name(), |log| keep("log", log))?;
         Ok(Some(whole.to_string()))
     }
@@ -319,7 +323,7 @@ impl Store {
     }
 
     /// Moves objects with an empty or damaged file out of the repository; returns their number.
-    fn move_unreadable_objects(&self, keep: Keep<'_>) -> Result<usize, SnapshotError> {
+    fn move_unreadable_objects(&self, keep: SaveBytes<'_>) -> Result<usize, SnapshotError> {
         let (until, mut moved) = (Instant::now() + SEARCH_TIME_MAX, 0);
         for id in (0..=u8::MAX).flat_map(|first| self.repo.loose_objects(first)) {
             if Instant::now() > until {
@@ -333,7 +337,7 @@ impl Store {
     }
 
     /// Moves the file of an object out of the repository; returns 1, or 0 if it has none.
-    fn move_out(&self, id: ObjectId, keep: Keep<'_>) -> Result<usize, SnapshotError> {
+    fn move_out(&self, id: ObjectId, keep: SaveBytes<'_>) -> Result<usize, SnapshotError> {
         let doing = || format!("the object {id} cannot be moved");
         let hex = id.to_string();
         let Some(folder) = self.repo.loose_folder(id.first_byte()) else { return Ok(0) };
@@ -395,7 +399,7 @@ impl Store {
     }
 
     /// Moves the branch to a snapshot before its damaged value; saves the file of that value.
-    fn go_back(&self, to: ObjectId, keep: Keep<'_>) -> Result<(), SnapshotError> {
+    fn reset_branch(&self, to: ObjectId, keep: SaveBytes<'_>) -> Result<(), SnapshotError> {
         self.branch.check_free(&self.repo, refs::head_target(&self.repo)?.as_ref())?;
         if let Some(raw) = self.branch.raw(&self.repo)? {
             if raw.starts_with(SYMBOLIC) {
@@ -418,7 +422,7 @@ impl Store {
         &self,
         lost: &[ObjectId],
         whole: ObjectId,
-        keep: Keep<'_>,
+        keep: SaveBytes<'_>,
     ) -> Result<usize, SnapshotError> {
         let mut incomplete = BTreeSet::new();
         let known = commit_builder::tree_of(&self.repo, whole)?;
@@ -480,10 +484,10 @@ impl Store {
 /// Returns true if the file of an object can be read and has the wrong content.
 fn is_damaged(objects: &Dir, id: ObjectId) -> bool {
     match repo::read_loose(objects, &id) {
-        Ok(Loose::Here(kind, data)) => {
+        Ok(LooseLookup::Here(kind, data)) => {
             gix::objs::compute_hash(id.kind(), kind, &data).is_ok_and(|found| found != id)
         }
-        Ok(Loose::Elsewhere) => false,
+        Ok(LooseLookup::Elsewhere) => false,
         Err(error) => error.kind() == io::ErrorKind::InvalidData,
     }
 }

@@ -6,10 +6,10 @@ use gix::objs::tree::EntryKind;
 
 use super::history::Snapshot;
 use crate::engine::snapshot::record::prepare;
-use crate::engine::snapshot::record::rules::Rules;
+use crate::engine::snapshot::record::rules::RepoRules;
 use crate::engine::snapshot::store::commit_builder::{self, EXTERNAL};
 use crate::engine::snapshot::store::tree::{self, EarlierFile, Trees};
-use crate::engine::snapshot::store::{Context as _, SnapshotError};
+use crate::engine::snapshot::store::{ErrorContext as _, SnapshotError};
 use crate::engine::snapshot::store::{Store, refs};
 use crate::limits::REVISION_STEPS_MAX;
 use crate::text::similarity;
@@ -33,7 +33,7 @@ impl Store {
         let Some((base, steps)) = steps_back(name) else {
             return Ok(None);
         };
-        let mut found = self.named(base)?;
+        let mut found = self.resolve_name(base)?;
         for _ in 0..steps {
             let Some(id) = found else { break };
             found = self.parent_of(id)?;
@@ -80,7 +80,7 @@ impl Store {
     }
 
     /// Returns the commit of a name without steps.
-    fn named(&self, name: &str) -> Result<Option<ObjectId>, SnapshotError> {
+    fn resolve_name(&self, name: &str) -> Result<Option<ObjectId>, SnapshotError> {
         if name == "HEAD" {
             return refs::head(&self.repo);
         }
@@ -252,7 +252,7 @@ impl Store {
         if stored.len() as u64 == size_bytes {
             return Ok(Some(stored));
         }
-        let mut rules = Rules::new(&self.repo, files.root);
+        let mut rules = RepoRules::new(&self.repo, files.root);
         let on_disk = rules.checked_out_form(path, &stored)?;
         // A file with CRLF may be stored with LF, even if a checkout would write LF.
         let forms = [on_disk, with_crlf(&stored)];
@@ -279,7 +279,7 @@ impl Store {
         if item.kind == EntryKind::Link {
             return Ok(Some((item, stored)));
         }
-        let mut rules = Rules::new(&self.repo, files.root);
+        let mut rules = RepoRules::new(&self.repo, files.root);
         let on_disk = rules.checked_out_form(path, &stored)?;
         let has_crlf = |bytes: &[u8]| bytes.find("\r\n").is_some();
         if like.contains(&b'\n') && has_crlf(&on_disk) != has_crlf(like) {
@@ -355,7 +355,7 @@ impl Store {
             if is_it(&stored) {
                 return Ok(Some(stored));
             }
-            let mut rules = Rules::new(&self.repo, tree);
+            let mut rules = RepoRules::new(&self.repo, tree);
             let on_disk = rules.checked_out_form(path, &stored)?;
             if on_disk != stored && is_it(&on_disk) {
                 return Ok(Some(on_disk));

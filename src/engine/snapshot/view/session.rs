@@ -13,14 +13,14 @@ use gix::objs::tree::EntryKind;
 
 use super::compare::PathChange;
 use super::history::Snapshot;
-use crate::engine::history::session_diff::{self, AtEnd, PathChanges, Sides};
+use crate::engine::history::session_diff::{self, EndContent, PathChanges, Sides};
 use crate::engine::snapshot::store::Store;
 use crate::engine::snapshot::store::commit_builder;
 use crate::engine::snapshot::store::refs::{self, RefTarget};
 use crate::engine::snapshot::store::tree::{self, TreeItem};
-use crate::engine::snapshot::store::{Context as _, SnapshotError};
+use crate::engine::snapshot::store::{ErrorContext as _, SnapshotError};
 use crate::text::content::looks_binary;
-use crate::text::merge::{self, Alike};
+use crate::text::merge::{self, EqualChanges};
 
 /// Changes of one session, without changes by others in between.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub struct SessionStep {
 /// An undo, redo or rewind that found some files as it leaves them, since others had done the same. No snapshot shows
 /// that, but the session has changed these files no more.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TurnedBack {
+pub struct UnchangedUndo {
     /// Its number in the session.
     pub seq: u64,
     /// Changes that it turns around: the first of a path decides what the path has then.
@@ -56,7 +56,7 @@ pub struct TurnedBack {
     pub paths: Vec<Vec<u8>>,
 }
 
-impl TurnedBack {
+impl UnchangedUndo {
     /// Returns what it does to the files: `last` returns what the session has left at a path, `paths_of` what a change
     /// did.
     pub(super) fn paths(
@@ -90,12 +90,12 @@ pub struct SessionPart<'e> {
     /// Number of that change; 0 for all.
     pub after: u64,
     /// Returns what the session turned back after a change, in order, and the number of its newest change.
-    pub turned: Box<dyn Fn(u64) -> (Vec<TurnedBack>, u64) + 'e>,
+    pub turned: Box<dyn Fn(u64) -> (Vec<UnchangedUndo>, u64) + 'e>,
 }
 
 /// Last of the changes of a path that are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::engine::snapshot) enum Until {
+pub(in crate::engine::snapshot) enum LastStep {
     /// The session's last one, with what has become of its lines since.
     Now,
     /// Any.
@@ -119,7 +119,8 @@ impl Store {
     /// Fails if the branch or a commit on it cannot be read.
     fn steps_of(&self, part: &SessionPart<'_>) -> Result<Vec<SessionStep>, SnapshotError> {
         let account = self.account_of(part)?;
-        let mut steps = account.own().map(|line| self.step_at(line)).collect::<Result<Vec<_>, _>>()?;
+        let mut steps =
+            account.session_snapshots().map(|line| self.step_at(line)).collect::<Result<Vec<_>, _>>()?;
         for turn in (part.turned)(part.after).0 {
             let at = steps.partition_point(|step: &SessionStep| step.snapshot.seq <= turn.seq);
             let (earlier, _) = steps.split_at(at);
@@ -156,7 +157,7 @@ impl Store {
         &self,
         path: Vec<u8>,
         steps: &[Sides<TreeItem>],
-        until: Until,
+        until: LastStep,
     ) -> Result<PathChange, SnapshotError> {
         let mut own = PathChanges::default();
         steps.iter().for_each(|(before, after)| own.push(*before, *after));
@@ -164,14 +165,14 @@ impl Store {
             if version.is_file() { self.content(*version).map(Some) } else { Ok(None) }
         };
         let item = |content| match content {
-            AtEnd::Known(version) => Ok(version),
-            AtEnd::Text(like, text) => {
+            EndContent::Known(version) => Ok(version),
+            EndContent::Text(like, text) => {
                 let id = self.repo.write(Kind::Blob, &text)?;
                 Ok::<_, SnapshotError>(Some(TreeItem { id, ..like }))
             }
         };
         let later = || match (until, self.branch.tip(&self.repo)?) {
-            (Until::Now, Some(tip)) => {
+            (LastStep::Now, Some(tip)) => {
                 let tip = commit_builder::tree_of(&self.repo, tip)?;
                 Ok(self.entry_at(tip, &path)?.filter(|item| item.is_file()))
             }
@@ -193,7 +194,7 @@ pub(in crate::engine::snapshot) fn in_order(mut paths: Vec<PathChange>) -> Vec<P
 
 /// Progress of a session at a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionAt {
+pub struct SessionProgress {
     /// Session.
     pub session: String,
     /// Number of its newest change there; 0 if it had made none.
@@ -219,12 +220,12 @@ impl Store {
         &self,
         commit: &str,
         session: Option<&str>,
-    ) -> Result<Option<SessionAt>, SnapshotError> {
+    ) -> Result<Option<SessionProgress>, SnapshotError> {
         let id = refs::commit_id(commit)?;
         let Some(first) = self.snapshot(id)? else {
             let began = self.began_at(id)?;
             let session = session.filter(|_| began);
-            return Ok(session.map(|session| SessionAt { session: session.to_owned(), seq: 0 }));
+            return Ok(session.map(|session| SessionProgress { session: session.to_owned(), seq: 0 }));
         };
         let session = session.map_or_else(|| first.snapshot.session.clone(), str::to_owned);
         if session.is_empty() {
@@ -232,15 +233,15 @@ impl Store {
         }
         if self.branch.tip(&self.repo)? == Some(id) {
             let seq = self.newest_change_of(&session)?;
-            return Ok(Some(SessionAt { session, seq }));
+            return Ok(Some(SessionProgress { session, seq }));
         }
         for found in self.snapshots(Some(id)) {
             let snapshot = found?.snapshot;
             if snapshot.session == session && snapshot.seq > 0 {
-                return Ok(Some(SessionAt { session, seq: snapshot.seq }));
+                return Ok(Some(SessionProgress { session, seq: snapshot.seq }));
             }
         }
-        Ok(Some(SessionAt { session, seq: 0 }))
+        Ok(Some(SessionProgress { session, seq: 0 }))
     }
 
     /// Returns true if the first snapshot is based on this commit.
@@ -257,7 +258,7 @@ const MERGES_MAX: usize = 500;
 
 /// Changes of a session that a branch lacks.
 #[derive(Debug, Default)]
-pub struct Missing {
+pub struct MissingChanges {
     /// Net change of each path, from the part that the branch has to the session's result.
     pub net: Vec<PathChange>,
     /// Each change of the session with its missing paths, oldest first.
@@ -265,12 +266,12 @@ pub struct Missing {
 }
 
 /// Changes of one path by a session, oldest first.
-pub(super) trait Steps: Clone + Default {
+pub(super) trait PathChangesList: Clone + Default {
     /// Adds the next change.
     fn push(&mut self, before: Option<TreeItem>, after: Option<TreeItem>);
 
     /// Continues with the changes of a file that moves here.
-    fn come(&mut self, moved: Self);
+    fn arrive(&mut self, moved: Self);
 
     /// Adds that a file which had moved here leaves.
     fn leave(&mut self, before: Option<TreeItem>);
@@ -279,12 +280,12 @@ pub(super) trait Steps: Clone + Default {
     fn first_and_last(&self) -> Sides<TreeItem>;
 }
 
-impl Steps for PathChanges<TreeItem> {
+impl PathChangesList for PathChanges<TreeItem> {
     fn push(&mut self, before: Option<TreeItem>, after: Option<TreeItem>) {
         self.push(before, after);
     }
 
-    fn come(&mut self, moved: Self) {
+    fn arrive(&mut self, moved: Self) {
         *self = moved;
     }
 
@@ -337,7 +338,7 @@ struct PathSteps {
 
 impl PathSteps {
     /// Returns how many of the changes here are among the first `count`.
-    const fn made_here(&self, count: usize) -> usize {
+    const fn changes_here(&self, count: usize) -> usize {
         match count.checked_sub(self.carried) {
             Some(here) if here > 0 => here + self.dropped.len(),
             _ => 0,
@@ -346,7 +347,7 @@ impl PathSteps {
 
     /// Returns how many of the changes here before the file came a branch has, on which the version of another file is
     /// here still.
-    fn made_before(&self, another: Option<TreeItem>) -> usize {
+    fn changes_before(&self, another: Option<TreeItem>) -> usize {
         let is_it = |(_, after): &Sides<TreeItem>| another.is_some() && *after == another;
         self.dropped.iter().rposition(is_it).map_or(self.dropped.len(), |at| at + 1)
     }
@@ -357,7 +358,7 @@ impl PathSteps {
     }
 
     /// Returns true if a version is one of another file that the session had here before.
-    fn had_another(&self, entry: TreeItem) -> bool {
+    fn was_other_file(&self, entry: TreeItem) -> bool {
         has_side(&self.dropped, entry) && !self.has(entry)
     }
 
@@ -371,12 +372,12 @@ impl PathSteps {
     }
 }
 
-impl Steps for PathSteps {
+impl PathChangesList for PathSteps {
     fn push(&mut self, before: Option<TreeItem>, after: Option<TreeItem>) {
         self.steps.push((before, after));
     }
 
-    fn come(&mut self, moved: Self) {
+    fn arrive(&mut self, moved: Self) {
         self.dropped.extend(self.steps.drain(..).skip(self.carried));
         // The last of them is the move to this path.
         self.carried = moved.steps.len().saturating_sub(1);
@@ -412,12 +413,12 @@ pub(super) struct ChangedPaths<S> {
     /// Earlier paths of each moved file that others had made, oldest first.
     pub(super) from: BTreeMap<Vec<u8>, Vec<Vec<u8>>>,
     /// Moved files that are gone: an undo may bring one back.
-    pub(super) gone: BTreeMap<Vec<u8>, MovedAway<S>>,
+    pub(super) gone: BTreeMap<Vec<u8>, MovedForeignFile<S>>,
 }
 
 /// A file that others had made, that the session moved, and that is gone.
 #[derive(Debug, Clone)]
-pub(super) struct MovedAway<S> {
+pub(super) struct MovedForeignFile<S> {
     /// Its last version.
     pub(super) last: Option<TreeItem>,
     /// Its earlier paths, oldest first.
@@ -426,16 +427,16 @@ pub(super) struct MovedAway<S> {
     pub(super) changes: S,
 }
 
-impl<S: Steps> ChangedPaths<S> {
+impl<S: PathChangesList> ChangedPaths<S> {
     /// Adds a change of the session.
-    pub(super) fn take(&mut self, step: &[PathChange]) {
+    pub(super) fn add_change(&mut self, step: &[PathChange]) {
         let mut moved = self.moved(step);
         for PathChange { path, before, after, .. } in step {
             let from = self.from.remove(path);
             let own = self.steps.entry(path.clone()).or_default();
             match (moved.remove(path), after) {
                 (Some((from, changes)), _) => {
-                    own.come(changes);
+                    own.arrive(changes);
                     self.from.extend((!from.is_empty()).then(|| (path.clone(), from)));
                 }
                 (None, None) if from.is_some() => {
@@ -446,14 +447,14 @@ impl<S: Steps> ChangedPaths<S> {
                     } else {
                         own.leave(*before);
                     }
-                    self.gone.insert(path.clone(), MovedAway { last, from, changes });
+                    self.gone.insert(path.clone(), MovedForeignFile { last, from, changes });
                 }
                 (None, Some(_))
                     if before.is_none() && self.gone.get(path).is_some_and(|it| it.last == *after) =>
                 {
-                    if let Some(MovedAway { from, mut changes, .. }) = self.gone.remove(path) {
+                    if let Some(MovedForeignFile { from, mut changes, .. }) = self.gone.remove(path) {
                         changes.push(*after, *after);
-                        own.come(changes);
+                        own.arrive(changes);
                         self.from.insert(path.clone(), from);
                     }
                 }
@@ -518,14 +519,14 @@ fn moves(step: &[PathChange]) -> Vec<(&PathChange, &PathChange)> {
 
 /// Changes of each path in the steps of a session, and the moves among them.
 #[derive(Default)]
-struct MovesOfSteps<'s> {
+struct StepMoves<'s> {
     /// Changes of each path, oldest first.
     changes: BTreeMap<&'s Vec<u8>, Vec<&'s PathChange>>,
     /// Deletion and new file of each move: the path, and the index of the change there.
     halves: Vec<[(&'s Vec<u8>, usize); 2]>,
 }
 
-impl<'s> MovesOfSteps<'s> {
+impl<'s> StepMoves<'s> {
     /// Finds the moves in these steps.
     fn of(steps: &'s [SessionStep]) -> Self {
         let mut found = Self::default();
@@ -546,7 +547,7 @@ impl<'s> MovesOfSteps<'s> {
     ///
     /// Example: the session moves `a` to `b`, and takes that back. The branch has `a` as after the second change, and as
     /// before the first one; it has no `b`, as before the first one, and as after the second.
-    fn settle(&self, had: &mut BTreeMap<Vec<u8>, usize>, now: &BTreeMap<&Vec<u8>, Option<TreeItem>>) {
+    fn complete_moves(&self, had: &mut BTreeMap<Vec<u8>, usize>, now: &BTreeMap<&Vec<u8>, Option<TreeItem>>) {
         let fits = |path: &Vec<u8>, count: usize| {
             let changes = self.changes.get(path).map_or(&[][..], Vec::as_slice);
             let next = changes.get(count).map(|next| next.before);
@@ -608,13 +609,15 @@ impl Store {
     ///
     /// # Errors
     /// Fails if a snapshot or a commit of the branch cannot be read.
-    pub fn missing_on(&self, branch: &str, part: &SessionPart<'_>) -> Result<Missing, SnapshotError> {
+    pub fn missing_on(&self, branch: &str, part: &SessionPart<'_>) -> Result<MissingChanges, SnapshotError> {
         let mut steps = self.steps_of(part)?;
-        let Some(first) = steps.first().map(|first| &first.snapshot) else { return Ok(Missing::default()) };
+        let Some(first) = steps.first().map(|first| &first.snapshot) else {
+            return Ok(MissingChanges::default());
+        };
         let began = (self.head_at(refs::commit_id(&first.id)?), first.seconds);
         let branch = self.trees_of(branch, began)?;
         let mut paths = ChangedPaths::<PathSteps>::default();
-        steps.iter().for_each(|step| paths.take(&step.paths));
+        steps.iter().for_each(|step| paths.add_change(&step.paths));
         let (mut net, mut had) = (Vec::new(), BTreeMap::new());
         for (path, own) in &paths.steps {
             let there = self.find_on(&branch, path, &paths)?;
@@ -631,14 +634,14 @@ impl Store {
                 net.push(PathChange { path: from, from: None, before, after: None });
             }
         }
-        let moves = MovesOfSteps::of(&steps);
+        let moves = StepMoves::of(&steps);
         let mut now = BTreeMap::new();
         for (path, _) in moves.halves.iter().flatten() {
             now.insert(*path, branch.now.map_or(Ok(None), |now| self.entry_at(now, path))?);
         }
-        moves.settle(&mut had, &now);
+        moves.complete_moves(&mut had, &now);
         drop_had(&mut steps, had);
-        Ok(Missing { net: in_order(net), steps })
+        Ok(MissingChanges { net: in_order(net), steps })
     }
 
     /// Returns the net change of a path that a branch lacks, if there is one, and how many of the session's changes there,
@@ -659,13 +662,13 @@ impl Store {
         let is_elsewhere = there.at != path || there.is_past;
         // Example: the session moves `a` away, and `b` to `a`. After the developer's commit, it takes both moves back.
         let now = branch.now.map_or(Ok(None), |now| self.entry_at(now, path))?;
-        let another = now.filter(|now| is_elsewhere && own.had_another(*now));
+        let another = now.filter(|now| is_elsewhere && own.was_other_file(*now));
         let had = match count {
             // The branch has what was here before the file came, and not yet the file.
-            _ if is_elsewhere && ours.is_some() => own.made_before(another),
+            _ if is_elsewhere && ours.is_some() => own.changes_before(another),
             // A file on its way to another path needs all steps, or none.
             _ if ours.is_none() && (is_elsewhere || own.is_passed) => 0,
-            count => own.made_here(count),
+            count => own.changes_here(count),
         };
         if rest.is_empty() && !is_elsewhere {
             return Ok((None, had));
@@ -678,7 +681,7 @@ impl Store {
                 PathChange { path: path.clone(), from: None, before: ours, after: *after }
             }
             (_, []) => PathChange { path: path.clone(), from: None, before: last, after: last },
-            (_, rest) => self.change_of(path.clone(), rest, Until::Now)?,
+            (_, rest) => self.change_of(path.clone(), rest, LastStep::Now)?,
         };
         let change = if change.before == ours && (there.is_past || another.is_some()) {
             PathChange { before: another, ..change }
@@ -705,7 +708,7 @@ impl Store {
         let all = std::iter::once(path).chain(earlier.clone().rev());
         // The session may have put another file at an earlier path since.
         let is_own = |entry| paths.steps.get(path).is_some_and(|own| own.has(entry));
-        let is_known = |own: &PathSteps, entry| own.has(entry) || own.had_another(entry);
+        let is_known = |own: &PathSteps, entry| own.has(entry) || own.was_other_file(entry);
         let is_another = |at: &Vec<u8>, entry: &TreeItem| {
             paths.steps.get(at).is_some_and(|there| is_known(there, *entry)) && !is_own(*entry)
         };
@@ -737,7 +740,7 @@ impl Store {
         part: &SessionPart<'_>,
     ) -> Result<Vec<PathChange>, SnapshotError> {
         let account = self.account_of(part)?;
-        let base = self.onto(branch)?.at;
+        let base = self.target_branch(branch)?.at;
         let now = base.map(|tip| commit_builder::tree_of(&self.repo, tip)).transpose()?;
         let mut net = Vec::new();
         for (path, own) in &account.paths.steps {
@@ -745,7 +748,7 @@ impl Store {
             if own.last().copied() == ours {
                 continue;
             }
-            let change = self.change_of(path.clone(), own.sides(), Until::Now)?;
+            let change = self.change_of(path.clone(), own.sides(), LastStep::Now)?;
             if change.before != ours {
                 // The branch may have a part of it: the single changes tell.
                 return Ok(self.missing_on(branch, part)?.net);
@@ -773,7 +776,7 @@ impl Store {
         if made.last() == Some(&ours) {
             return Ok(steps.len());
         }
-        let first = self.change_of(path.to_vec(), steps, Until::Then)?.before;
+        let first = self.change_of(path.to_vec(), steps, LastStep::Then)?.before;
         if first == ours {
             return Ok(0);
         }
@@ -828,7 +831,7 @@ impl Store {
             return Ok(None);
         }
         let net = |count| {
-            let until = if count == steps.len() { Until::Now } else { Until::Then };
+            let until = if count == steps.len() { LastStep::Now } else { LastStep::Then };
             Ok(self.change_of(path.to_vec(), steps.get(..count).unwrap_or_default(), until)?.after)
         };
         (1..=steps.len()).map(net).collect::<Result<_, _>>().map(Some)
@@ -852,8 +855,8 @@ impl Store {
         let mut merges_left = MERGES_MAX;
         for count in (1..=steps.len()).rev() {
             let then = match steps.get(count..) {
-                Some(rest @ [_, ..]) => self.change_of(path.to_vec(), rest, Until::Then)?.before,
-                _ => self.change_of(path.to_vec(), steps, Until::Then)?.after,
+                Some(rest @ [_, ..]) => self.change_of(path.to_vec(), rest, LastStep::Then)?.before,
+                _ => self.change_of(path.to_vec(), steps, LastStep::Then)?.after,
             };
             let Some(then) = then.filter(|then| then.is_file()) else { continue };
             let then = self.content_to_compare(then)?;
@@ -863,7 +866,7 @@ impl Store {
             for text in &texts {
                 let Some(left) = merges_left.checked_sub(1) else { return Ok(0) };
                 merges_left = left;
-                if merge::merge(&base, text, &then, Alike::Once).is_ok_and(|merged| merged == *text) {
+                if merge::merge(&base, text, &then, EqualChanges::Once).is_ok_and(|merged| merged == *text) {
                     return Ok(count);
                 }
             }
@@ -879,7 +882,7 @@ impl Store {
         branch: &str,
         (head, seconds): (Option<ObjectId>, i64),
     ) -> Result<BranchTrees, SnapshotError> {
-        let onto = self.onto(branch)?;
+        let onto = self.target_branch(branch)?;
         let tip = onto.at;
         let now = tip.map(|tip| commit_builder::tree_of(&self.repo, tip)).transpose()?;
         let mut trees = BranchTrees { now, ..BranchTrees::default() };

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::engine::store::lock::unique_name;
-use crate::engine::store::state::{Lock, State, names_in, part_from_other_names};
+use crate::engine::store::state::{Lock, State, break_hard_links, names_in};
 use crate::engine::store::{version_of, written_by_newer};
 use crate::engine::workspace::fs;
 use crate::error::Error;
@@ -75,7 +75,7 @@ pub fn time_text(time: jiff::Timestamp) -> String {
 }
 
 /// Cuts a reason to the length for a record.
-pub fn short_why(why: &str) -> String {
+pub fn cut_reason(why: &str) -> String {
     let why = why.trim();
     if why.chars().count() <= WHY_CHARS_MAX {
         return why.to_owned();
@@ -90,7 +90,7 @@ pub fn as_value(record: &AuditRecord) -> Value {
 
 /// A record with the hashes of the chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Chained {
+pub(super) struct ChainedRecord {
     /// Record.
     #[serde(flatten)]
     pub(super) record: AuditRecord,
@@ -102,7 +102,7 @@ pub(super) struct Chained {
 
 /// Fields that the chain needs; the others may be long.
 #[derive(Deserialize)]
-pub(super) struct Link {
+pub(super) struct ChainFields {
     /// Id of the change.
     #[serde(default)]
     pub(super) change: Option<String>,
@@ -140,13 +140,13 @@ pub(super) fn line_of(mut json: String, prev: &str) -> Result<(String, String), 
 }
 
 /// Parses the fields that the chain needs from a line.
-pub(super) fn parse(line: &[u8]) -> Option<Link> {
+pub(super) fn parse(line: &[u8]) -> Option<ChainFields> {
     serde_json::from_slice(line).ok()
 }
 
 /// Returns a line of the log, with an error if it is not whole or does not follow the one before.
-pub(super) fn check(line: &[u8], prev: Option<&str>) -> (Option<Chained>, Result<(), String>) {
-    let Ok(chained) = serde_json::from_slice::<Chained>(line) else {
+pub(super) fn check(line: &[u8], prev: Option<&str>) -> (Option<ChainedRecord>, Result<(), String>) {
+    let Ok(chained) = serde_json::from_slice::<ChainedRecord>(line) else {
         return (None, Err("no whole record".to_owned()));
     };
     // The hash would miss fields that this version does not know, so the line must be exactly ours.
@@ -175,7 +175,7 @@ const HEAD_BYTES: usize = 160;
 
 /// Count and hash of the newest record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Head {
+pub(super) struct LogHead {
     /// Version of the format.
     pub(super) version: u32,
     /// Records in the log.
@@ -184,7 +184,7 @@ pub(super) struct Head {
     pub(super) hash: String,
 }
 
-impl Head {
+impl LogHead {
     /// Reads it; `None` if it is missing or damaged: a power failure may lose it.
     pub(super) fn read(folder: &OwnedFd) -> Option<Self> {
         Self::of(&fs::read_at(folder.as_fd(), OsStr::new(HEAD), HEAD_BYTES as u64).ok()??)
@@ -225,8 +225,7 @@ fn open(folder: &OwnedFd, name: &str, flags: OFlags) -> std::io::Result<(File, u
         Err(Errno::INVAL | Errno::LOOP | Errno::ISDIR | Errno::NXIO | Errno::NODEV) => {
             fs::rename_at(folder, name, folder, unique_name(&format!("{name}.aside")))?;
         }
-        Ok((_, stat))
-            if part_from_other_names(folder.as_fd(), name.as_ref(), &stat, AUDIT_FILE_BYTES_MAX)? => {}
+        Ok((_, stat)) if break_hard_links(folder.as_fd(), name.as_ref(), &stat, AUDIT_FILE_BYTES_MAX)? => {}
         opened => return Ok(opened.map(|(file, stat)| (file, fs::size_of(&stat)))?),
     }
     let (file, stat) = regular(rustix::io::retry_on_intr(open))?;
@@ -241,7 +240,7 @@ fn regular(opened: Result<OwnedFd, Errno>) -> Result<(File, Stat), Errno> {
 }
 
 /// Returns the numbers of the full files, oldest first.
-pub(super) fn older(folder: &OwnedFd) -> Result<Vec<u32>, Error> {
+pub(super) fn full_files(folder: &OwnedFd) -> Result<Vec<u32>, Error> {
     let names = names_in(folder)?;
     let numbers = names.iter().filter_map(|name| {
         let number: u32 = name.strip_suffix(".jsonl")?.parse().ok()?;
@@ -259,8 +258,8 @@ pub(super) fn name_of(number: u32) -> String {
 
 /// Renames the full file to the next number.
 pub(super) fn set_aside(state: &State, folder: &OwnedFd) -> Result<(), Error> {
-    let io = |errno| Error::io("write", state.shown(FOLDER), errno);
-    let last = older(folder)?.pop().unwrap_or(0);
+    let io = |errno| Error::io("write", state.display(FOLDER), errno);
+    let last = full_files(folder)?.pop().unwrap_or(0);
     let number = last.checked_add(1).ok_or_else(|| io(rustix::io::Errno::OVERFLOW))?;
     fs::rename_at(folder, CURRENT, folder, name_of(number)).map_err(io)
 }
@@ -276,7 +275,7 @@ const TAIL_BYTES: [u64; 2] = [64 << 10, 1 << 20];
 
 /// Durability of a record before the call goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Durable {
+pub enum Durability {
     /// Synced, as for a change.
     Yes,
     /// Not synced, as for an error.
@@ -287,13 +286,13 @@ pub enum Durable {
 ///
 /// # Errors
 /// Returns `lock_timeout`, or the OS error; the log is unchanged then.
-pub fn append(state: &State, record: &AuditRecord, durable: Durable) -> Result<(), Error> {
+pub fn append(state: &State, record: &AuditRecord, durable: Durability) -> Result<(), Error> {
     begin(state, record)?.end(state, durable)
 }
 
 /// A written record that is not in effect yet.
 #[derive(Debug)]
-pub struct Pending {
+pub struct PendingRecord {
     /// Lock that keeps others away.
     _lock: Lock,
     /// Log file, to be synced.
@@ -303,19 +302,19 @@ pub struct Pending {
     /// Length of the log before.
     length: u64,
     /// Next head.
-    head: Head,
+    head: LogHead,
     /// File of the head.
     head_file: File,
 }
 
-impl Pending {
+impl PendingRecord {
     /// Puts the record into effect; if `durable`, once it is on disk.
     ///
     /// # Errors
     /// Returns the OS error; the log is unchanged then.
-    pub fn end(self, state: &State, durable: Durable) -> Result<(), Error> {
-        let io = |source: std::io::Error| Error::io("write", state.shown(FOLDER), source);
-        if durable == Durable::Yes {
+    pub fn end(self, state: &State, durable: Durability) -> Result<(), Error> {
+        let io = |source: std::io::Error| Error::io("write", state.display(FOLDER), source);
+        if durable == Durability::Yes {
             let folder = (self.length == 0).then_some(&*self.folder);
             if let Err(source) = sync(&self.file, folder) {
                 // A partial record would look like damage.
@@ -332,17 +331,17 @@ impl Pending {
 ///
 /// # Errors
 /// As [`append`].
-pub fn begin(state: &State, record: &AuditRecord) -> Result<Pending, Error> {
+pub fn begin(state: &State, record: &AuditRecord) -> Result<PendingRecord, Error> {
     let folder = state.folder(FOLDER)?;
     let lock = state.lock(folder.as_fd(), LOCK, "the audit log")?;
-    let io = |source: std::io::Error| Error::io("write", state.shown(FOLDER), source);
+    let io = |source: std::io::Error| Error::io("write", state.display(FOLDER), source);
     let (head_file, _) = open(&folder, HEAD, OFlags::empty()).map_err(io)?;
-    let head = Head::read_from(&head_file);
-    if head.is_none() && Head::is_newer(&folder) {
+    let head = LogHead::read_from(&head_file);
+    if head.is_none() && LogHead::is_newer(&folder) {
         return Err(written_by_newer("the audit log"));
     }
     let (mut file, size) = open(&folder, CURRENT, OFlags::APPEND).map_err(io)?;
-    let mut end = End::of(&file, size, head.as_ref()).map_err(io)?;
+    let mut end = LogEnd::of(&file, size, head.as_ref()).map_err(io)?;
     if end.length >= FILE_BYTES {
         set_aside(state, &folder)?;
         (file, _) = open(&folder, CURRENT, OFlags::APPEND).map_err(io)?;
@@ -379,8 +378,8 @@ pub fn begin(state: &State, record: &AuditRecord) -> Result<Pending, Error> {
         let _ = rustix::fs::ftruncate(&file, length);
         return Err(io(source));
     }
-    let head = Head { version: HEAD_VERSION, records, hash };
-    Ok(Pending { _lock: lock, file, folder, length, head, head_file })
+    let head = LogHead { version: HEAD_VERSION, records, hash };
+    Ok(PendingRecord { _lock: lock, file, folder, length, head, head_file })
 }
 
 /// Syncs the log, and the folder of a new one. Syncs all metadata of the log's inode: if the file system keeps the
@@ -392,7 +391,7 @@ fn sync(file: &File, folder: Option<&OwnedFd>) -> std::io::Result<()> {
 
 /// End of a file of the log.
 #[derive(Debug, Default)]
-struct End {
+struct LogEnd {
     /// Hash of the last whole record; empty if there is no record.
     hash: String,
     /// Offset after the last line.
@@ -407,9 +406,9 @@ struct End {
     later: u64,
 }
 
-impl End {
+impl LogEnd {
     /// Finds the end of a file of `size` bytes.
-    fn of(file: &File, size: u64, head: Option<&Head>) -> std::io::Result<Self> {
+    fn of(file: &File, size: u64, head: Option<&LogHead>) -> std::io::Result<Self> {
         let mut end = Self { length: size, knows_head: head.is_none(), ..Self::default() };
         let [tail, long_tail] = TAIL_BYTES;
         for tail in [NEAR_BYTES, tail, long_tail, AUDIT_FILE_BYTES_MAX] {
@@ -439,18 +438,18 @@ impl End {
 }
 
 /// Returns the end of the newest full file.
-fn end_of_older(state: &State, folder: &OwnedFd, head: Option<&Head>) -> Result<End, Error> {
-    let Some(newest) = older(folder)?.pop() else {
-        return Ok(End { knows_head: head.is_none(), ..End::default() });
+fn end_of_older(state: &State, folder: &OwnedFd, head: Option<&LogHead>) -> Result<LogEnd, Error> {
+    let Some(newest) = full_files(folder)?.pop() else {
+        return Ok(LogEnd { knows_head: head.is_none(), ..LogEnd::default() });
     };
-    let io = |source: std::io::Error| Error::io("read", state.shown(FOLDER), source);
+    let io = |source: std::io::Error| Error::io("read", state.display(FOLDER), source);
     let file = fs::open_at(folder.as_fd(), OsStr::new(&name_of(newest)), fs::READ);
     match file.map(File::from) {
         Ok(file) => match rustix::fs::fstat(&file) {
-            Ok(stat) if fs::is_regular(&stat) => End::of(&file, fs::size_of(&stat), head).map_err(io),
-            _ => Ok(End::default()),
+            Ok(stat) if fs::is_regular(&stat) => LogEnd::of(&file, fs::size_of(&stat), head).map_err(io),
+            _ => Ok(LogEnd::default()),
         },
         // The gap shows, since the chain continues from the head.
-        Err(_) => Ok(End::default()),
+        Err(_) => Ok(LogEnd::default()),
     }
 }

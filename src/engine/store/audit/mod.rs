@@ -11,7 +11,10 @@
 mod append;
 mod read;
 
-pub use append::{AuditFile, AuditRecord, Durable, Pending, append, as_value, begin, short_why, time_text};
+pub use append::{
+    AuditFile, AuditRecord, Durability, PendingRecord, append, as_value, begin, cut_reason, time_text,
+};
 pub use read::{
-    Broken, Cursor, RecordSum, SessionSums, has_change, newest, newest_page, read, refused, since, sums,
+    ChainBreak, LogCursor, RecordSum, SessionSums, has_change, newest, newest_page, read, refused, since,
+    sums,
 };

@@ -14,7 +14,9 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::{SeekFrom, Stat};
 use serde::{Deserialize, Serialize};
 
-use super::append::{AuditRecord, CURRENT, Chained, FOLDER, Head, check, name_of, older, parse};
+use super::append::{
+    AuditRecord, CURRENT, ChainedRecord, FOLDER, LogHead, check, full_files, name_of, parse,
+};
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::store::{sealed, unsealed};
@@ -35,7 +37,7 @@ pub fn has_change(state: &State, change: &str) -> Result<bool, Error> {
     let Some(folder) = state.find_folder(FOLDER)? else {
         return Ok(false);
     };
-    let newest = older(&folder)?.pop().map(name_of);
+    let newest = full_files(&folder)?.pop().map(name_of);
     for name in newest.into_iter().chain([CURRENT.to_owned()]) {
         // An unreadable file has no known record.
         let bytes = fs::read_or_empty(folder.as_fd(), OsStr::new(&name), AUDIT_FILE_BYTES_MAX);
@@ -49,7 +51,7 @@ pub fn has_change(state: &State, change: &str) -> Result<bool, Error> {
 
 /// Position where the chain is broken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
-pub struct Broken {
+pub struct ChainBreak {
     /// The file, below .lbx
     pub file: String,
     /// The line of the first record that does not fit, from 1
@@ -60,7 +62,7 @@ pub struct Broken {
 
 /// Place in the log after a record, with marks by which a later call sees that nothing before it has changed.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Place {
+pub(super) struct LogPlace {
     /// Full files before it.
     full: Vec<FullFile>,
     /// Offset in the next file.
@@ -102,7 +104,7 @@ impl FullFile {
     }
 }
 
-impl Place {
+impl LogPlace {
     /// Returns true if these full files begin with those before it, which nobody has changed.
     fn begins(&self, folder: &OwnedFd, numbers: &[u32]) -> bool {
         let is_same = |(known, number): (&FullFile, &u32)| known.number == *number && known.is_there(folder);
@@ -113,7 +115,7 @@ impl Place {
     ///
     /// # Errors
     /// Returns the OS error.
-    fn rest(&self, folder: &OwnedFd, name: &str) -> io::Result<Option<(Vec<u8>, Option<Stat>)>> {
+    fn bytes_after(&self, folder: &OwnedFd, name: &str) -> io::Result<Option<(Vec<u8>, Option<Stat>)>> {
         if self.offset == 0 {
             let read = fs::read_opened(folder.as_fd(), OsStr::new(name), AUDIT_FILE_BYTES_MAX)?;
             return Ok(Some(read.map_or_else(Default::default, |(bytes, _, stat)| (bytes, Some(stat)))));
@@ -154,15 +156,15 @@ impl Place {
 
 /// Result of reading the log from a place on.
 #[derive(Debug, Default)]
-pub(super) struct Scanned {
+pub(super) struct LogScan {
     /// Place after the last record.
-    pub(super) place: Place,
+    pub(super) place: LogPlace,
     /// Number of records that were read.
     pub(super) records: u64,
     /// True if the place is at the end of a line.
     pub(super) is_whole: bool,
     /// First position where the chain is broken.
-    pub(super) broken: Option<Broken>,
+    pub(super) broken: Option<ChainBreak>,
 }
 
 /// Reads the records after a place, oldest first, and checks their chain; `None` if the log has other bytes before it.
@@ -172,26 +174,26 @@ pub(super) struct Scanned {
 pub(super) fn scan(
     state: &State,
     folder: &OwnedFd,
-    place: Place,
+    place: LogPlace,
     take: &mut dyn FnMut(AuditRecord),
-) -> Result<Option<Scanned>, Error> {
+) -> Result<Option<LogScan>, Error> {
     // Read first, so that a record added meanwhile is not taken for a gap.
-    let head = Head::read(folder);
-    let numbers = older(folder)?;
+    let head = LogHead::read(folder);
+    let numbers = full_files(folder)?;
     let mut knows_head = head.as_ref().is_none_or(|head| place.hash.as_ref() == Some(&head.hash));
     if !place.begins(folder, &numbers) {
         return Ok(None);
     }
     let later = numbers.into_iter().skip(place.full.len()).map(Some).chain([None]);
-    let mut scanned = Scanned { place, is_whole: true, ..Scanned::default() };
+    let mut scanned = LogScan { place, is_whole: true, ..LogScan::default() };
     for number in later {
         let name = number.map_or_else(|| CURRENT.to_owned(), name_of);
-        let shown = || state.shown(&format!("{FOLDER}/{name}"));
-        let read = match scanned.place.rest(folder, &name) {
+        let shown = || state.display(&format!("{FOLDER}/{name}"));
+        let read = match scanned.place.bytes_after(folder, &name) {
             Ok(read) => read,
             Err(source) => {
                 let message = format!("cannot be read: {source}");
-                scanned.broken.get_or_insert_with(|| Broken { file: shown(), line: 1, message });
+                scanned.broken.get_or_insert_with(|| ChainBreak { file: shown(), line: 1, message });
                 continue;
             }
         };
@@ -209,7 +211,7 @@ pub(super) fn scan(
                 && !(is_unfinished && checked.0.is_none())
             {
                 let line = lines_before.saturating_add(lines);
-                scanned.broken.get_or_insert_with(|| Broken { file: shown(), line, message });
+                scanned.broken.get_or_insert_with(|| ChainBreak { file: shown(), line, message });
             }
             if let Some(chained) = checked.0 {
                 knows_head |= head.as_ref().is_some_and(|head| head.hash == chained.hash);
@@ -226,10 +228,14 @@ pub(super) fn scan(
         }
     }
     if let Some(head) = head.filter(|_| !knows_head) {
-        let (file, count) = (state.shown(&format!("{FOLDER}/{CURRENT}")), scanned.place.records);
+        let (file, count) = (state.display(&format!("{FOLDER}/{CURRENT}")), scanned.place.records);
         let message =
             format!("the newest records are missing: there were {}, and {count} are left", head.records);
-        scanned.broken.get_or_insert(Broken { file, line: scanned.place.lines.saturating_add(1), message });
+        scanned.broken.get_or_insert(ChainBreak {
+            file,
+            line: scanned.place.lines.saturating_add(1),
+            message,
+        });
     }
     Ok(Some(scanned))
 }
@@ -241,10 +247,10 @@ pub(super) fn scan(
 pub fn read(
     state: &State,
     wanted: &mut dyn FnMut(&AuditRecord) -> bool,
-) -> Result<(Vec<AuditRecord>, Option<Broken>), Error> {
+) -> Result<(Vec<AuditRecord>, Option<ChainBreak>), Error> {
     let mut records = Vec::new();
     let Some(folder) = state.find_folder(FOLDER)? else { return Ok((records, None)) };
-    let scanned = scan(state, &folder, Place::default(), &mut |record| {
+    let scanned = scan(state, &folder, LogPlace::default(), &mut |record| {
         records.extend(Some(record).filter(|record| wanted(record)));
     })?;
     Ok((records, scanned.and_then(|scanned| scanned.broken)))
@@ -256,7 +262,7 @@ pub fn read(
 /// # Errors
 /// Returns the OS error.
 pub fn newest(state: &State, wanted: impl Fn(&AuditRecord) -> bool) -> Result<Vec<AuditRecord>, Error> {
-    let io = |source: std::io::Error| Error::io("read", state.shown(FOLDER), source);
+    let io = |source: std::io::Error| Error::io("read", state.display(FOLDER), source);
     let Some(folder) = state.find_folder(FOLDER)? else {
         return Ok(Vec::new());
     };
@@ -284,7 +290,7 @@ pub fn refused(state: &State, session: &str) -> Result<Vec<AuditRecord>, Error> 
     const OK: &[u8] = b"\"outcome\":\"ok\"";
     let Some(folder) = state.find_folder(FOLDER)? else { return Ok(Vec::new()) };
     let mut records = Vec::new();
-    for name in older(&folder)?.into_iter().map(name_of).chain([CURRENT.to_owned()]) {
+    for name in full_files(&folder)?.into_iter().map(name_of).chain([CURRENT.to_owned()]) {
         let bytes = fs::read_or_empty(folder.as_fd(), OsStr::new(&name), AUDIT_FILE_BYTES_MAX);
         let lines = bytes.split(|byte| *byte == b'\n');
         let refused = lines.filter(|line| !line.is_empty() && memchr::memmem::find(line, OK).is_none());
@@ -300,9 +306,9 @@ pub fn refused(state: &State, session: &str) -> Result<Vec<AuditRecord>, Error> 
 /// # Errors
 /// Returns the OS error.
 pub fn newest_page(state: &State, count: usize) -> Result<Option<(Vec<AuditRecord>, usize)>, Error> {
-    let io = |source: std::io::Error| Error::io("read", state.shown(FOLDER), source);
+    let io = |source: std::io::Error| Error::io("read", state.display(FOLDER), source);
     let Some(folder) = state.find_folder(FOLDER)? else { return Ok(None) };
-    let Some(head) = Head::read(&folder) else { return Ok(None) };
+    let Some(head) = LogHead::read(&folder) else { return Ok(None) };
     let Ok(file) = fs::open_at(folder.as_fd(), OsStr::new(CURRENT), fs::READ) else { return Ok(None) };
     let (file, stat) = (std::fs::File::from(file), fs::stat_at(folder.as_fd(), OsStr::new(CURRENT)));
     let size =
@@ -315,7 +321,7 @@ pub fn newest_page(state: &State, count: usize) -> Result<Option<(Vec<AuditRecor
         let lines = bytes.strip_suffix(b"\n").unwrap_or_default();
         // The first line may be cut.
         let lines = lines.splitn(if start == 0 { 1 } else { 2 }, |byte| *byte == b'\n').last();
-        let found: Option<Vec<Chained>> = lines.and_then(|lines| {
+        let found: Option<Vec<ChainedRecord>> = lines.and_then(|lines| {
             let newest = lines.rsplit(|byte| *byte == b'\n').take(count);
             newest.map(|line| check(line, None).0).collect()
         });
@@ -338,27 +344,27 @@ pub fn newest_page(state: &State, count: usize) -> Result<Option<(Vec<AuditRecor
 
 /// Position in the log, between two records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Cursor {
+pub struct LogCursor {
     /// Inode of the file; 0 for the oldest file.
     inode: u64,
     /// Offset in the file.
     offset: u64,
 }
 
-impl Cursor {
+impl LogCursor {
     /// Returns the position before all records.
     pub fn beginning() -> Self {
         Self::default()
     }
 }
 
-impl std::fmt::Display for Cursor {
+impl std::fmt::Display for LogCursor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}", self.inode, self.offset)
     }
 }
 
-impl std::str::FromStr for Cursor {
+impl std::str::FromStr for LogCursor {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
@@ -372,18 +378,19 @@ impl std::str::FromStr for Cursor {
 ///
 /// # Errors
 /// Returns the OS error.
-pub fn since(state: &State, cursor: Option<Cursor>) -> Result<(Vec<AuditRecord>, Cursor), Error> {
+pub fn since(state: &State, cursor: Option<LogCursor>) -> Result<(Vec<AuditRecord>, LogCursor), Error> {
     let Some(folder) = state.find_folder(FOLDER)? else {
         return Ok((Vec::new(), cursor.unwrap_or_default()));
     };
-    let names: Vec<String> = older(&folder)?.into_iter().map(name_of).chain([CURRENT.to_owned()]).collect();
+    let names: Vec<String> =
+        full_files(&folder)?.into_iter().map(name_of).chain([CURRENT.to_owned()]).collect();
     let stat = |name: &String| fs::stat_at(folder.as_fd(), OsStr::new(name)).ok();
     let files: Vec<(String, u64, u64)> = names
         .iter()
         .filter_map(|name| stat(name).map(|stat| (name.clone(), stat.st_ino, fs::size_of(&stat))))
         .collect();
     let Some(cursor) = cursor else {
-        let end = files.last().map(|(_, inode, offset)| Cursor { inode: *inode, offset: *offset });
+        let end = files.last().map(|(_, inode, offset)| LogCursor { inode: *inode, offset: *offset });
         return Ok((Vec::new(), end.unwrap_or_default()));
     };
     // A missing file was purged, and all others are newer.
@@ -391,12 +398,12 @@ pub fn since(state: &State, cursor: Option<Cursor>) -> Result<(Vec<AuditRecord>,
     let (mut records, mut next) = (Vec::new(), cursor);
     for (name, inode, size) in files.iter().skip(first.unwrap_or(0)) {
         let known = if *inode == cursor.inode { cursor.offset } else { 0 };
-        next = Cursor { inode: *inode, offset: known };
+        next = LogCursor { inode: *inode, offset: known };
         if *size <= known {
             continue;
         }
         let bytes = fs::read_at(folder.as_fd(), OsStr::new(name), AUDIT_FILE_BYTES_MAX)
-            .map_err(|source| Error::io("read", state.shown(FOLDER), source))?
+            .map_err(|source| Error::io("read", state.display(FOLDER), source))?
             .unwrap_or_default();
         let fresh = bytes.get(usize::try_from(known).unwrap_or(usize::MAX)..).unwrap_or_default();
         let whole = fresh.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
@@ -483,11 +490,11 @@ impl SessionSums {
 
 /// Sums of all sessions, up to a place in the log.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Sums {
+struct AuditSums {
     /// Version of the format.
     version: u32,
     /// The place.
-    place: Place,
+    place: LogPlace,
     /// Sums by session.
     sessions: BTreeMap<String, SessionSums>,
 }
@@ -496,7 +503,7 @@ struct Sums {
 ///
 /// # Errors
 /// Returns the OS error.
-pub fn sums(state: &State) -> Result<(BTreeMap<String, SessionSums>, Option<Broken>), Error> {
+pub fn sums(state: &State) -> Result<(BTreeMap<String, SessionSums>, Option<ChainBreak>), Error> {
     let Some(folder) = state.find_folder(FOLDER)? else { return Ok(Default::default()) };
     let known = load(&folder).filter(|known| known.version == VERSION);
     let known = known.map(|known| known.completed(state, &folder)).transpose()?.flatten();
@@ -504,7 +511,9 @@ pub fn sums(state: &State) -> Result<(BTreeMap<String, SessionSums>, Option<Brok
     let known = known.filter(|(_, scanned)| scanned.broken.is_none());
     let (sums, scanned) = match known {
         Some(known) => known,
-        None => Sums { version: VERSION, ..Sums::default() }.completed(state, &folder)?.unwrap_or_default(),
+        None => AuditSums { version: VERSION, ..AuditSums::default() }
+            .completed(state, &folder)?
+            .unwrap_or_default(),
     };
     if scanned.broken.is_none() && scanned.is_whole && scanned.records >= SAVED_EVERY {
         // A full disk, or a workspace that only can be read: the next call reads these records again.
@@ -514,13 +523,13 @@ pub fn sums(state: &State) -> Result<(BTreeMap<String, SessionSums>, Option<Brok
 }
 
 /// Loads the sums, if they are whole.
-fn load(folder: &OwnedFd) -> Option<Sums> {
+fn load(folder: &OwnedFd) -> Option<AuditSums> {
     unsealed(&fs::read_at(folder.as_fd(), OsStr::new(NAME), FILE_BYTES_MAX).ok()??)
 }
 
-impl Sums {
+impl AuditSums {
     /// Adds the records after its place; `None` if the log has other bytes before it.
-    fn completed(mut self, state: &State, folder: &OwnedFd) -> Result<Option<(Self, Scanned)>, Error> {
+    fn completed(mut self, state: &State, folder: &OwnedFd) -> Result<Option<(Self, LogScan)>, Error> {
         let place = std::mem::take(&mut self.place);
         let sessions = &mut self.sessions;
         let scanned = scan(state, folder, place, &mut |record| {

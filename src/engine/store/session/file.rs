@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
 
 use super::read_record::ReadRecord;
-use super::read_tree::Damaged;
+use super::read_tree::DamagedBlock;
 use super::{SessionId, SessionState};
 use crate::control::seconds_now;
 use crate::engine::store::lock::unique_name;
@@ -54,7 +54,7 @@ pub fn load(state: &State, id: &SessionId) -> Result<(Arc<SessionState>, Option<
 ///
 /// # Errors
 /// As [`load`].
-pub fn look_at(state: &State, id: &SessionId) -> Result<(Arc<SessionState>, Option<String>), Error> {
+pub fn load_unchanged(state: &State, id: &SessionId) -> Result<(Arc<SessionState>, Option<String>), Error> {
     let say =
         |_: &OwnedFd, _: &str| "the session's state file is damaged, so nothing counts as read".to_owned();
     load_or(state, id, &say)
@@ -71,27 +71,27 @@ fn load_or(
     };
     let name = format!("{id}.lbx");
     let path = format!("{FOLDER}/{name}");
-    if let Some(known) = state.known(&path, folder.as_fd()) {
+    if let Some(known) = state.cached_value(&path, folder.as_fd()) {
         return Ok((known, None));
     }
-    match read_newest(folder.as_fd(), OsStr::new(&name), &state.shown(&path)) {
+    match read_newest(folder.as_fd(), OsStr::new(&name), &state.display(&path)) {
         Ok(None) => Ok((Arc::default(), None)),
-        Ok(Some(Newest { session: Some(session), file, stat })) => {
+        Ok(Some(NewestState { session: Some(session), file, stat })) => {
             let session = Arc::new(session);
             keep(state, &name, &session, file, stat);
             Ok((session, None))
         }
         Ok(Some(_)) => Ok((Arc::default(), Some(damaged(&folder, &name)))),
-        Err(Unread::Io(source)) if fs::is_unfit(&source) => {
+        Err(StateFault::Io(source)) if fs::is_unfit(&source) => {
             Ok((Arc::default(), Some(damaged(&folder, &name))))
         }
-        Err(Unread::Io(source)) => Err(Error::io("read", state.shown(&path), source)),
-        Err(Unread::Refused(error)) => Err(error),
+        Err(StateFault::Io(source)) => Err(Error::io("read", state.display(&path), source)),
+        Err(StateFault::Refused(error)) => Err(error),
     }
 }
 
 /// Newest state in a file.
-struct Newest {
+struct NewestState {
     /// The state; `None` if it is damaged.
     session: Option<SessionState>,
     /// The file.
@@ -101,21 +101,21 @@ struct Newest {
 }
 
 /// Reason why a file has no state that counts.
-enum Unread {
+enum StateFault {
     /// Error of the OS.
     Io(std::io::Error),
     /// It was written by a newer version.
     Refused(Error),
 }
 
-impl<E: Into<std::io::Error>> From<E> for Unread {
+impl<E: Into<std::io::Error>> From<E> for StateFault {
     fn from(source: E) -> Self {
         Self::Io(source.into())
     }
 }
 
 /// Reads the newest state in a file; `None` if the file is missing or empty.
-fn read_newest(folder: BorrowedFd<'_>, name: &OsStr, shown: &str) -> Result<Option<Newest>, Unread> {
+fn read_newest(folder: BorrowedFd<'_>, name: &OsStr, shown: &str) -> Result<Option<NewestState>, StateFault> {
     let file = match fs::open_at(folder, name, fs::READ) {
         Ok(file) => File::from(file),
         Err(Errno::NOENT) => return Ok(None),
@@ -133,16 +133,16 @@ fn read_newest(folder: BorrowedFd<'_>, name: &OsStr, shown: &str) -> Result<Opti
         if bytes.iter().all(|byte| *byte == 0) {
             return Ok(None);
         }
-        session = SessionState::parse_newest(&bytes, shown).map_err(Unread::Refused)?;
+        session = SessionState::parse_newest(&bytes, shown).map_err(StateFault::Refused)?;
     }
     if let Some(session) = &mut session {
         session.open_tree(&file)?;
     }
-    Ok(Some(Newest { session, file, stat }))
+    Ok(Some(NewestState { session, file, stat }))
 }
 
 /// Returns the newest state in the last lines of a file that is larger than these; `None` if they have none.
-fn parse_end(file: &File, size: u64, shown: &str) -> Result<Option<SessionState>, Unread> {
+fn parse_end(file: &File, size: u64, shown: &str) -> Result<Option<SessionState>, StateFault> {
     let Some(start) = size.checked_sub(GROWN_BYTES_MAX).filter(|_| size <= SESSION_READ_BYTES_MAX) else {
         return Ok(None);
     };
@@ -152,14 +152,14 @@ fn parse_end(file: &File, size: u64, shown: &str) -> Result<Option<SessionState>
         return Ok(None);
     }
     let whole_lines = memchr::memchr(b'\n', &bytes).and_then(|end| bytes.get(end + 1..)).unwrap_or_default();
-    SessionState::parse_newest(whole_lines, shown).map_err(Unread::Refused)
+    SessionState::parse_newest(whole_lines, shown).map_err(StateFault::Refused)
 }
 
 /// Caches the state in a file of that name, so that it need not be read again while it is unchanged.
 fn keep(state: &State, name: &str, session: &Arc<SessionState>, file: File, stat: Stat) {
     let bytes = fs::size_of(&stat).saturating_sub(session.stored_bytes());
     let mut looks = Fingerprint::default();
-    looks.at_own(name, file, stat);
+    looks.rely_on_lbx_file(name, file, stat);
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).saturating_mul(BYTES_A_BYTE);
     state.keep(&format!("{FOLDER}/{name}"), Arc::clone(session), looks, bytes);
 }
@@ -189,12 +189,12 @@ pub fn update(
     let (file, damaged) = if let Some(file) = grown {
         (file, damaged)
     } else {
-        let (bytes, later) = whole(state, &folder, &name, &mut session)?;
+        let (bytes, later) = file_content(state, &folder, &name, &mut session)?;
         let aside = format!("{ASIDE_PREFIX}{id}.{}", unique_name("new"));
         (state.replace(folder.as_fd(), OsStr::new(&name), &bytes, &aside)?, damaged.or(later))
     };
     // A new file cannot be read, so the next call opens its tree.
-    if state.keeps_for_others()
+    if state.has_shared_cache()
         && session.has_open_tree()
         && let Ok(stat) = rustix::fs::fstat(&file)
     {
@@ -204,7 +204,7 @@ pub fn update(
 }
 
 /// Returns the content of a new file for a state, with a warning if some of its marks were damaged.
-fn whole(
+fn file_content(
     state: &State,
     folder: &OwnedFd,
     name: &str,
@@ -213,17 +213,17 @@ fn whole(
     let mut warning = None;
     loop {
         let mut next = session.clone();
-        match next.whole(STATE_LINE_BYTES_MAX) {
+        match next.file_content(STATE_LINE_BYTES_MAX) {
             Ok(bytes) if bytes.len() as u64 <= SESSION_BYTES_MAX || !session.drop_oldest() => {
                 *session = next;
                 return Ok((bytes, warning));
             }
             Ok(_) => {}
-            Err(Damaged) if warning.is_none() => {
+            Err(DamagedBlock) if warning.is_none() => {
                 warning = Some(set_aside(state, folder, name));
                 session.drop_stored();
             }
-            Err(Damaged) => return Err(Error::internal("the state of the session cannot be formatted")),
+            Err(DamagedBlock) => return Err(Error::internal("the state of the session cannot be formatted")),
         }
     }
 }
@@ -291,10 +291,10 @@ pub fn list(state: &State) -> Result<Vec<KnownSession>, Error> {
 }
 
 /// Loads the session `id` to show it to another; `None` for a damaged or newer file, which stays unchanged.
-pub fn peek(state: &State, id: &SessionId) -> Option<SessionState> {
+pub fn load_for_display(state: &State, id: &SessionId) -> Option<SessionState> {
     let folder = state.find_folder(FOLDER).ok()??;
     let name = format!("{id}.lbx");
-    read_newest(folder.as_fd(), OsStr::new(&name), &state.shown(&format!("{FOLDER}/{name}"))).ok()??.session
+    read_newest(folder.as_fd(), OsStr::new(&name), &state.display(&format!("{FOLDER}/{name}"))).ok()??.session
 }
 
 /// Returns the name of a session's lock.
@@ -319,7 +319,7 @@ pub fn is_in_use(state: &State, name: &str) -> bool {
 fn set_aside(state: &State, folder: &OwnedFd, name: &str) -> String {
     let damaged = format!("{name}.damaged-{}", seconds_now());
     let where_to = match fs::rename_at(folder, name, folder, damaged.as_str()) {
-        Ok(()) => format!("it was set aside as {}", state.shown(&format!("{FOLDER}/{damaged}"))),
+        Ok(()) => format!("it was set aside as {}", state.display(&format!("{FOLDER}/{damaged}"))),
         Err(errno) => format!("it could not be set aside ({errno})"),
     };
     format!("the session's state file was damaged, so nothing counts as read: {where_to}")
@@ -344,7 +344,7 @@ pub fn keep_shown(state: &State, root: BorrowedFd<'_>, mark: &ReadRecord) -> Res
     if kept.as_ref().is_ok_and(|kept| fs::size_of(kept) == mark.size) {
         return Ok(());
     }
-    let io = |source| Error::io("write", state.shown(&format!("{SHOWN_FOLDER}/{name}")), source);
+    let io = |source| Error::io("write", state.display(&format!("{SHOWN_FOLDER}/{name}")), source);
     let opened = fs::open_beneath(root, &mark.path, fs::READ).map_err(|errno| io(errno.into()))?;
     let bytes = fs::read_to_end(std::fs::File::from(opened), mark.size, READ_COPY_BYTES_MAX).map_err(io)?;
     if Sha256::of(&bytes) != mark.sha256 {

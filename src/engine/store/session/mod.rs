@@ -15,7 +15,7 @@ use std::fs::File;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use read_tree::{Changes, Damaged, ReadTree, Root};
+use read_tree::{DamagedBlock, ReadTree, RecordChanges, TreeRoot};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -28,9 +28,9 @@ use crate::sha256::Sha256;
 use crate::text::escaped::short_path;
 pub use file::{
     FOLDER, KnownSession, SHOWN_FOLDER, TURNS_FOLDER, find_shown, forget_shown, is_in_use, keep_shown, list,
-    load, look_at, peek, update,
+    load, load_for_display, load_unchanged, update,
 };
-pub use read_record::{Lines, Numbers, ReadRecord};
+pub use read_record::{LineNumbers, LineSet, ReadRecord};
 
 /// Most characters of a session id.
 const ID_CHARACTERS_MAX: usize = 100;
@@ -110,13 +110,13 @@ pub struct SessionState {
     forgotten: BTreeSet<WorkspacePath>,
     /// Root of the tree of the other read records, which is in the file too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    stored: Option<Root>,
+    stored: Option<TreeRoot>,
     /// That tree.
     #[serde(skip)]
     tree: Option<Arc<ReadTree>>,
     /// Last changes, so that a repeated request is recognized without reading the journal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    recent: Vec<Made>,
+    recent: Vec<SessionChange>,
     /// Paths seen before its context was compacted.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     compacted: BTreeSet<WorkspacePath>,
@@ -125,7 +125,7 @@ pub struct SessionState {
     withheld: Vec<Sha256>,
     /// End of an earlier session of this name, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    after: Option<Ended>,
+    after: Option<SessionEnd>,
     /// True if nothing has been read or changed since then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     ended: bool,
@@ -139,7 +139,7 @@ pub struct SessionState {
 
 /// A change that the session made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Made {
+struct SessionChange {
     /// Number of the change.
     seq: u64,
     /// Digest of its request, if kept.
@@ -149,7 +149,7 @@ struct Made {
 
 /// The end of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct SessionEnd {
     /// Number of the last change.
     pub seq: u64,
     /// Time, in seconds since 1970.
@@ -264,7 +264,7 @@ impl SessionState {
 
     /// Returns the bytes of the tree.
     fn stored_bytes(&self) -> u64 {
-        self.stored.as_ref().map_or(0, Root::stored_bytes)
+        self.stored.as_ref().map_or(0, TreeRoot::stored_bytes)
     }
 
     /// Forgets the marks that are in the tree.
@@ -274,20 +274,20 @@ impl SessionState {
     }
 
     /// Takes all marks out of the tree.
-    fn hold_all(&mut self) {
+    fn load_all_marks(&mut self) {
         self.marks = self.marks();
         self.drop_stored();
     }
 
     /// Moves the marks that it holds into the tree if they are many, or its line has more than `line_bytes_max` bytes;
     /// returns the new blocks, which are to be written at the place `at` of the file, and its line.
-    fn appended(&mut self, at: u64, line_bytes_max: usize) -> Result<Vec<u8>, Damaged> {
+    fn appended(&mut self, at: u64, line_bytes_max: usize) -> Result<Vec<u8>, DamagedBlock> {
         let line = self.line()?;
         let held = self.marks.len() + self.forgotten.len();
         if held <= STATE_RECORDS_MAX && (held == 0 || line.len() <= line_bytes_max) {
             return Ok(line);
         }
-        let changes = self.take_held();
+        let changes = self.take_changes();
         let (root, mut bytes) = read_tree::updated(self.tree.as_deref(), changes, at)?;
         self.stored = root;
         bytes.extend(self.line()?);
@@ -295,15 +295,15 @@ impl SessionState {
     }
 
     /// Returns the content of a new file.
-    fn whole(&mut self, line_bytes_max: usize) -> Result<Vec<u8>, Damaged> {
+    fn file_content(&mut self, line_bytes_max: usize) -> Result<Vec<u8>, DamagedBlock> {
         if self.marks_total() <= STATE_RECORDS_MAX {
-            self.hold_all();
+            self.load_all_marks();
             let line = self.line()?;
             if line.len() <= line_bytes_max || self.marks.is_empty() {
                 return Ok(line);
             }
         }
-        let changes = self.take_held();
+        let changes = self.take_changes();
         let (root, mut bytes) = read_tree::rebuilt(self.tree.as_deref(), changes)?;
         (self.stored, self.tree) = (root, None);
         bytes.extend(self.line()?);
@@ -311,16 +311,16 @@ impl SessionState {
     }
 
     /// Takes the changes that the tree does not have.
-    fn take_held(&mut self) -> Changes {
+    fn take_changes(&mut self) -> RecordChanges {
         let forgotten = std::mem::take(&mut self.forgotten).into_iter().map(|path| (path, None));
         let set = std::mem::take(&mut self.marks).into_iter().map(|mark| (mark.path.clone(), Some(mark)));
         forgotten.chain(set).collect()
     }
 
     /// Formats it as a line of its file.
-    fn line(&mut self) -> Result<Vec<u8>, Damaged> {
+    fn line(&mut self) -> Result<Vec<u8>, DamagedBlock> {
         self.version = if self.stored.is_some() { VERSION } else { VERSION_WHOLE };
-        let mut line = serde_json::to_vec(self).map_err(|_| Damaged)?;
+        let mut line = serde_json::to_vec(self).map_err(|_| DamagedBlock)?;
         line.push(b'\n');
         Ok(line)
     }
@@ -333,7 +333,7 @@ impl SessionState {
                 mark.show(&seen.lines);
                 (seen.lines, seen.numbers, seen.earlier) = (mark.lines, mark.numbers, mark.earlier);
             }
-            Some(known) => seen.earlier = known.as_earlier(),
+            Some(known) => seen.earlier = known.shown_before_foreign_change(),
             None => {}
         }
         self.set_mark(seen);
@@ -356,7 +356,7 @@ impl SessionState {
     pub fn note_change(&mut self, seq: u64, request: Option<Sha256>) {
         self.seq = self.seq.max(seq);
         self.recent.retain(|made| made.seq != seq);
-        self.recent.push(Made { seq, request });
+        self.recent.push(SessionChange { seq, request });
         let older = self.recent.len().saturating_sub(RECENT_MAX);
         self.recent.drain(..older);
     }
@@ -367,7 +367,7 @@ impl SessionState {
     }
 
     /// Returns the end of an earlier session of this name, if there was one.
-    pub fn after(&self) -> Option<Ended> {
+    pub fn after(&self) -> Option<SessionEnd> {
         self.after
     }
 
@@ -390,7 +390,7 @@ impl SessionState {
     /// change is `seq`.
     pub fn end(&mut self, seq: u64) {
         *self = Self {
-            after: Some(Ended { seq, time: seconds_now() }),
+            after: Some(SessionEnd { seq, time: seconds_now() }),
             ended: true,
             forgets: true,
             other: std::mem::take(&mut self.other),
@@ -411,7 +411,7 @@ impl SessionState {
     /// Removes all marks, since the files are no longer in the caller's context; remembers the paths of the newest.
     pub fn compact(&mut self) {
         self.forgets = true;
-        self.hold_all();
+        self.load_all_marks();
         let mut marks = std::mem::take(&mut self.marks);
         marks.sort_by_key(|mark| std::cmp::Reverse(mark.time));
         let room = COMPACTED_MAX.saturating_sub(marks.len());
@@ -422,7 +422,7 @@ impl SessionState {
     /// Removes the marks of `path` and everything below it; returns the paths that had marks.
     pub fn forget_below(&mut self, path: &WorkspacePath) -> Vec<WorkspacePath> {
         self.forgets = true;
-        self.hold_all();
+        self.load_all_marks();
         let (gone, kept): (Vec<ReadRecord>, Vec<ReadRecord>) =
             std::mem::take(&mut self.marks).into_iter().partition(|mark| mark.path.is_within(path));
         self.marks = kept;
@@ -435,7 +435,7 @@ impl SessionState {
 
     /// Removes the older half of the marks, for a state file that is too large; returns true if there were any.
     fn drop_oldest(&mut self) -> bool {
-        self.hold_all();
+        self.load_all_marks();
         let mut times: Vec<u64> = self.marks.iter().map(|mark| mark.time).collect();
         times.sort_unstable();
         let before = self.marks.len();
@@ -489,7 +489,7 @@ fn parse(bytes: &[u8], shown: &str) -> Result<Option<SessionState>, Error> {
         return Ok(None);
     }
     for mark in &mut session.marks {
-        mark.lines = Lines::from_ranges(std::mem::take(&mut mark.lines).into_ranges(), usize::MAX);
+        mark.lines = LineSet::from_ranges(std::mem::take(&mut mark.lines).into_ranges(), usize::MAX);
     }
     session.marks.sort_by(|one, other| one.path.cmp(&other.path));
     session.marks.dedup_by(|one, other| one.path == other.path);

@@ -26,10 +26,10 @@ pub struct ReadRecord {
     pub size: u64,
     /// Shown lines.
     #[serde(default)]
-    pub lines: Lines,
+    pub lines: LineSet,
     /// Numbers under which lines were shown, if their present numbers differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub numbers: Option<Numbers>,
+    pub numbers: Option<LineNumbers>,
     /// Shown lines of earlier versions, newest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<EarlierVersion>,
@@ -46,10 +46,10 @@ pub struct EarlierVersion {
     /// SHA-256 of its bytes.
     pub sha256: Sha256,
     /// Numbers under which its lines were shown.
-    pub numbers: Numbers,
+    pub numbers: LineNumbers,
     /// Lines of it that the session knew.
-    #[serde(default, skip_serializing_if = "Lines::is_empty")]
-    pub lines: Lines,
+    #[serde(default, skip_serializing_if = "LineSet::is_empty")]
+    pub lines: LineSet,
     /// Lines that the session's change to the next version replaced, which took over the numbers; `None` if others changed
     /// it.
     #[serde(default, deserialize_with = "possible", skip_serializing_if = "Option::is_none")]
@@ -68,13 +68,13 @@ fn possible<'de, D: Deserializer<'de>>(stored: D) -> Result<Option<Vec<ReplacedL
 impl ReadRecord {
     /// Returns a mark with the present time, for bytes whose lines were all seen.
     pub fn of_everything(path: WorkspacePath, sha256: Sha256, size: u64, total_lines: u64) -> Self {
-        let (lines, time) = (Lines::up_to(total_lines), seconds_now());
+        let (lines, time) = (LineSet::up_to(total_lines), seconds_now());
         Self { path, sha256, size, lines, numbers: None, earlier: Vec::new(), time, other: Map::new() }
     }
 
     /// Returns the numbers under which its lines were shown, with their present numbers.
-    pub fn numbers(&self) -> Numbers {
-        self.numbers.clone().unwrap_or_else(|| Numbers::of_ranges(self.lines.ranges()))
+    pub fn numbers(&self) -> LineNumbers {
+        self.numbers.clone().unwrap_or_else(|| LineNumbers::of_ranges(self.lines.ranges()))
     }
 
     /// Returns the earlier versions whose numbers no later one has taken over, newest first.
@@ -88,13 +88,13 @@ impl ReadRecord {
     }
 
     /// Returns the lines of an earlier version that the session knew, if it is this one again.
-    pub fn lines_of(&self, sha256: Sha256) -> Option<&Lines> {
+    pub fn lines_of(&self, sha256: Sha256) -> Option<&LineSet> {
         self.earlier.iter().find(|version| version.sha256 == sha256).map(|version| &version.lines)
     }
 
     /// Returns the numbers in an earlier version, followed back through the session's own changes since. A comparison of
     /// the texts could mistake one of several equal lines for another.
-    pub fn followed_back(&self, sha256: Sha256) -> Option<Numbers> {
+    pub fn numbers_in_earlier(&self, sha256: Sha256) -> Option<LineNumbers> {
         let mut numbers = self.numbers();
         for version in &self.earlier {
             let since = numbers.after(&reversed(version.replaced.as_ref()?)?);
@@ -110,12 +110,12 @@ impl ReadRecord {
 
     /// Returns true if the lines `first` to `last` were shown under their present numbers.
     pub fn shows(&self, first: u64, last: u64) -> bool {
-        let is_shown = |numbers: &Numbers| (first..=last).all(|line| numbers.now(line) == Some(line));
+        let is_shown = |numbers: &LineNumbers| (first..=last).all(|line| numbers.now(line) == Some(line));
         self.lines.contain(first, last) && self.numbers.as_ref().is_none_or(is_shown)
     }
 
     /// Adds shown lines of the same bytes.
-    pub(super) fn show(&mut self, lines: &Lines) {
+    pub(super) fn show(&mut self, lines: &LineSet) {
         if let Some(numbers) = &mut self.numbers {
             lines.ranges().iter().for_each(|&(first, last)| numbers.show(first, last));
         }
@@ -123,14 +123,14 @@ impl ReadRecord {
     }
 
     /// Returns the shown lines of this version and of earlier ones, for the mark of a newer version by others.
-    pub fn as_earlier(&self) -> Vec<EarlierVersion> {
+    pub fn shown_before_foreign_change(&self) -> Vec<EarlierVersion> {
         let mut all = self.before(None, &self.earlier);
         all.truncate(EARLIER_MAX);
         all
     }
 
     /// Returns the shown lines of this version and of those before it, for the mark of the session's own next version.
-    pub fn as_changed(&self, replaced: &[ReplacedLines]) -> Vec<EarlierVersion> {
+    pub fn shown_before_own_change(&self, replaced: &[ReplacedLines]) -> Vec<EarlierVersion> {
         if replaced.len() > FOLLOWED_PLACES_MAX {
             return Vec::new();
         }
@@ -142,7 +142,7 @@ impl ReadRecord {
             let gone = all.remove(EARLIER_MAX / 2);
             if let Some(elder) = all.get_mut(EARLIER_MAX / 2) {
                 let changes = elder.replaced.as_deref().zip(gone.replaced.as_deref());
-                elder.replaced = changes.map(|(first, second)| replaced_lines::together(first, second));
+                elder.replaced = changes.map(|(first, second)| replaced_lines::combine(first, second));
             }
         }
         all
@@ -179,9 +179,9 @@ fn reversed(replaced: &[ReplacedLines]) -> Option<Vec<ReplacedLines>> {
 
 /// Shown lines of a file, as sorted inclusive ranges of line numbers from 1.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lines(Vec<(u64, u64)>);
+pub struct LineSet(Vec<(u64, u64)>);
 
-impl Lines {
+impl LineSet {
     /// Returns lines 1 to `last`; none if `last` is 0.
     pub fn up_to(last: u64) -> Self {
         let mut lines = Self::default();
@@ -275,7 +275,7 @@ const RUNS_MAX: usize = 1024;
 
 /// Consecutive lines that were shown under consecutive numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-struct Run {
+struct LineRun {
     /// Number under which the first was shown.
     shown: u64,
     /// Present number of the first.
@@ -286,28 +286,28 @@ struct Run {
 
 /// Numbers of shown lines, then and now. A number refers to the line that was last shown under it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Stored")]
-pub struct Numbers {
+#[serde(from = "StoredNumbers")]
+pub struct LineNumbers {
     /// Lines that still exist, by the numbers under which they were shown.
-    runs: Vec<Run>,
+    runs: Vec<LineRun>,
     /// Numbers under which lines were shown that no longer exist.
-    #[serde(default, skip_serializing_if = "Lines::is_empty")]
-    gone: Lines,
+    #[serde(default, skip_serializing_if = "LineSet::is_empty")]
+    gone: LineSet,
 }
 
 /// Numbers as read from a state file, which anybody may have written.
 #[derive(Deserialize)]
-struct Stored {
+struct StoredNumbers {
     /// As in [`Numbers`].
-    runs: Vec<Run>,
+    runs: Vec<LineRun>,
     /// As in [`Numbers`].
     #[serde(default)]
-    gone: Lines,
+    gone: LineSet,
 }
 
-impl From<Stored> for Numbers {
+impl From<StoredNumbers> for LineNumbers {
     /// Keeps only the valid runs: within a file, sorted and disjoint.
-    fn from(Stored { runs, gone }: Stored) -> Self {
+    fn from(StoredNumbers { runs, gone }: StoredNumbers) -> Self {
         let mut numbers = Self { runs: Vec::new(), gone };
         let is_of_file = |number: u64| (1..=LINE_MAX).contains(&number);
         for run in runs.into_iter().take(RUNS_MAX) {
@@ -320,7 +320,7 @@ impl From<Stored> for Numbers {
     }
 }
 
-impl Numbers {
+impl LineNumbers {
     /// Returns lines whose numbers have not changed.
     pub fn of_ranges(ranges: &[(u64, u64)]) -> Self {
         let mut numbers = Self::default();
@@ -332,7 +332,7 @@ impl Numbers {
     pub fn show(&mut self, first: u64, last: u64) {
         let last = last.min(LINE_MAX);
         if first <= last {
-            self.put(Run { shown: first, now: first, lines: last - first + 1 });
+            self.put(LineRun { shown: first, now: first, lines: last - first + 1 });
         }
     }
 
@@ -374,7 +374,7 @@ impl Numbers {
             }
         }
         runs.truncate(RUNS_MAX);
-        let gone = Lines::from_ranges(gone, RUNS_MAX);
+        let gone = LineSet::from_ranges(gone, RUNS_MAX);
         Self { runs: joined(runs), gone }
     }
 
@@ -383,7 +383,7 @@ impl Numbers {
         let mut all = other.clone();
         // The line last shown under such a number is gone: the one shown before is not meant.
         self.gone.ranges().iter().for_each(|&(first, last)| all.forget(first, last));
-        all.gone = Lines::from_ranges([self.gone.ranges(), all.gone.ranges()].concat(), RUNS_MAX);
+        all.gone = LineSet::from_ranges([self.gone.ranges(), all.gone.ranges()].concat(), RUNS_MAX);
         self.runs.iter().for_each(|run| all.put(*run));
         *self = all;
     }
@@ -394,7 +394,7 @@ impl Numbers {
     }
 
     /// Adds a run; its numbers lose their earlier meaning.
-    fn put(&mut self, new: Run) {
+    fn put(&mut self, new: LineRun) {
         self.forget(new.shown, new.shown + new.lines - 1);
         let mut runs = std::mem::take(&mut self.runs);
         runs.push(new);
@@ -408,12 +408,12 @@ impl Numbers {
         let mut runs = Vec::with_capacity(self.runs.len() + 2);
         for run in std::mem::take(&mut self.runs) {
             if run.shown < first {
-                runs.push(Run { lines: run.lines.min(first - run.shown), ..run });
+                runs.push(LineRun { lines: run.lines.min(first - run.shown), ..run });
             }
             let skipped = last.saturating_add(1).saturating_sub(run.shown);
             if skipped < run.lines {
                 let (shown, now) = (run.shown + skipped, run.now + skipped);
-                runs.push(Run { shown, now, lines: run.lines - skipped });
+                runs.push(LineRun { shown, now, lines: run.lines - skipped });
             }
         }
         self.runs = runs;
@@ -421,15 +421,15 @@ impl Numbers {
 }
 
 /// Returns the lines of a run from `first` until before `end`, after earlier lines lost and gained that many.
-fn moved(run: &Run, first: u64, end: u64, (lost, gained): (u64, u64)) -> Option<Run> {
+fn moved(run: &LineRun, first: u64, end: u64, (lost, gained): (u64, u64)) -> Option<LineRun> {
     let shown = run.shown + (first - run.now);
     let now = (first + gained).checked_sub(lost)?;
-    Some(Run { shown, now, lines: end - first })
+    Some(LineRun { shown, now, lines: end - first })
 }
 
 /// Returns the runs in order, with adjoining ones joined.
-fn joined(runs: Vec<Run>) -> Vec<Run> {
-    let mut all: Vec<Run> = Vec::with_capacity(runs.len());
+fn joined(runs: Vec<LineRun>) -> Vec<LineRun> {
+    let mut all: Vec<LineRun> = Vec::with_capacity(runs.len());
     for run in runs {
         match all.last_mut() {
             Some(last) if last.shown + last.lines == run.shown && last.now + last.lines == run.now => {
@@ -447,7 +447,7 @@ mod tests {
 
     #[test]
     fn adjacent_shown_ranges_are_merged() {
-        let mut lines = Lines::default();
+        let mut lines = LineSet::default();
         for (first, last) in [(5, 9), (1, 2), (3, 4), (20, 19), (30, 31), (8, 12)] {
             lines.add(first, last);
         }
@@ -463,7 +463,7 @@ mod tests {
         ] {
             assert_eq!(lines.missing(first, last), missing, "{first}-{last}");
         }
-        assert!(Lines::default().cover(0));
+        assert!(LineSet::default().cover(0));
     }
 
     fn replaced(first: u64, old_lines: u64, new_lines: u64) -> ReplacedLines {
@@ -476,7 +476,7 @@ mod tests {
             {"shown": 18446744073709551615, "now": 18446744073709551615, "lines": 18446744073709551615},
             {"shown": 3, "now": 4, "lines": 2}, {"shown": 4, "now": 1, "lines": 1}, {"shown": 0, "now": 0, "lines": 0}
         ]}"#;
-        let numbers: Numbers = serde_json::from_str(stored).unwrap();
+        let numbers: LineNumbers = serde_json::from_str(stored).unwrap();
         assert_eq!((numbers.now(3), numbers.now(4), numbers.now(5)), (Some(4), Some(5), None));
         assert_eq!(numbers.after(&[replaced(1, 0, 1)]).now(4), Some(6));
         for (first, is_possible) in [("7", true), ("0", false), ("18446744073709551615", false)] {
@@ -491,18 +491,18 @@ mod tests {
 
     #[test]
     fn number_of_a_deleted_line_is_not_that_of_a_line_shown_before() {
-        let mut newer = Numbers::of_ranges(&[(20, 21)]).after(&[replaced(20, 1, 0)]);
-        newer.add_missing(&Numbers::of_ranges(&[(19, 22)]).after(&[replaced(1, 0, 4)]));
+        let mut newer = LineNumbers::of_ranges(&[(20, 21)]).after(&[replaced(20, 1, 0)]);
+        newer.add_missing(&LineNumbers::of_ranges(&[(19, 22)]).after(&[replaced(1, 0, 4)]));
         let now = [19, 20, 21, 22].map(|line| newer.now(line));
         assert_eq!((now, newer.has(20)), ([Some(23), None, Some(20), Some(26)], true));
     }
 
     #[test]
     fn line_number_refers_to_the_line_last_shown_with_it() {
-        let mut numbers = Numbers::of_ranges(&[(1, 10)]);
+        let mut numbers = LineNumbers::of_ranges(&[(1, 10)]);
         // Insert two lines before line 4, delete lines 6 and 7.
         numbers = numbers.after(&[replaced(4, 0, 2), replaced(6, 2, 0)]);
-        let now = |numbers: &Numbers| (1..=10).map(|line| numbers.now(line)).collect::<Vec<_>>();
+        let now = |numbers: &LineNumbers| (1..=10).map(|line| numbers.now(line)).collect::<Vec<_>>();
         let places = [1, 2, 3, 6, 7, 0, 0, 8, 9, 10].map(|line| Some(line).filter(|line| *line > 0));
         assert_eq!(now(&numbers), places);
         // A line shown again counts by its present number; the others stay.
@@ -510,7 +510,7 @@ mod tests {
         assert_eq!(numbers.now(4), Some(6));
         assert_eq!((numbers.now(5), numbers.now(6), numbers.now(7)), (Some(5), Some(6), None));
         assert_eq!(numbers.now(8), Some(8));
-        let mut newer = Numbers::of_ranges(&[(8, 8), (20, 21)]).after(&[replaced(1, 0, 5)]);
+        let mut newer = LineNumbers::of_ranges(&[(8, 8), (20, 21)]).after(&[replaced(1, 0, 5)]);
         newer.add_missing(&numbers);
         assert_eq!((newer.now(8), newer.now(4), newer.now(21)), (Some(13), Some(6), Some(26)));
     }

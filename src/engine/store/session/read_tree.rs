@@ -34,7 +34,7 @@ const ABOVE_MAX: usize = 64;
 
 /// Block of a tree, as the block above it or a state names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Block {
+struct BlockRef {
     /// First path in it and below it.
     path: WorkspacePath,
     /// Place in the file.
@@ -51,14 +51,14 @@ struct Block {
 
 /// Root of a tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Root {
+pub(super) struct TreeRoot {
     /// Number of levels above the leaves.
     level: u32,
     /// Block on top.
-    root: Block,
+    root: BlockRef,
 }
 
-impl Root {
+impl TreeRoot {
     /// Returns the bytes of all blocks.
     pub const fn stored_bytes(&self) -> u64 {
         self.root.total
@@ -67,10 +67,10 @@ impl Root {
 
 /// A block that is missing, or has other bytes than those that were written.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Damaged;
+pub(super) struct DamagedBlock;
 
 /// Changed records by path; `None` removes one.
-pub(super) type Changes = BTreeMap<WorkspacePath, Option<ReadRecord>>;
+pub(super) type RecordChanges = BTreeMap<WorkspacePath, Option<ReadRecord>>;
 
 /// Changed records in JSON, sorted by path.
 type JsonChanges = Vec<(WorkspacePath, Option<Vec<u8>>)>;
@@ -81,10 +81,10 @@ pub(super) struct ReadTree {
     /// File of the session. It is never changed where the blocks are.
     file: File,
     /// Root.
-    root: Root,
+    root: TreeRoot,
     /// Blocks above the leaves that were read last, by digest. Lookups in the order of the paths, as for a large patch,
     /// read each block once.
-    above: Mutex<BTreeMap<Sha256, Arc<Vec<Block>>>>,
+    above: Mutex<BTreeMap<Sha256, Arc<Vec<BlockRef>>>>,
     /// Leaf that was read last, with its digest.
     leaf: Mutex<Option<(Sha256, Arc<Vec<u8>>)>>,
     /// True once a block was damaged.
@@ -92,7 +92,7 @@ pub(super) struct ReadTree {
 }
 
 /// Line of a block.
-struct Line {
+struct BlockLine {
     /// Path, or the first one of a block.
     path: WorkspacePath,
     /// Its JSON.
@@ -105,7 +105,7 @@ struct Line {
 
 impl ReadTree {
     /// Returns the tree of a root in an open file.
-    pub fn new(file: File, root: Root) -> Self {
+    pub fn new(file: File, root: TreeRoot) -> Self {
         Self {
             file,
             root,
@@ -127,20 +127,20 @@ impl ReadTree {
 
     /// Returns the record of a path. A damaged block has none.
     pub fn find(&self, path: &WorkspacePath) -> Option<ReadRecord> {
-        self.checked(self.look_up(path)).flatten()
+        self.checked(self.find_record(path)).flatten()
     }
 
     /// Returns all records, by path. Those of a damaged block are missing.
     pub fn all(&self) -> Vec<ReadRecord> {
         let records = self.lines().and_then(|lines| {
-            let parse = |line: Line| serde_json::from_slice(&line.json).map_err(|_| Damaged);
-            lines.into_iter().map(parse).collect::<Result<Vec<ReadRecord>, Damaged>>()
+            let parse = |line: BlockLine| serde_json::from_slice(&line.json).map_err(|_| DamagedBlock);
+            lines.into_iter().map(parse).collect::<Result<Vec<ReadRecord>, DamagedBlock>>()
         });
         self.checked(records).unwrap_or_default()
     }
 
     /// Notes damage.
-    fn checked<T>(&self, read: Result<T, Damaged>) -> Option<T> {
+    fn checked<T>(&self, read: Result<T, DamagedBlock>) -> Option<T> {
         if read.is_err() {
             self.is_damaged.store(true, Ordering::Relaxed);
         }
@@ -148,7 +148,7 @@ impl ReadTree {
     }
 
     /// Looks a record up.
-    fn look_up(&self, path: &WorkspacePath) -> Result<Option<ReadRecord>, Damaged> {
+    fn find_record(&self, path: &WorkspacePath) -> Result<Option<ReadRecord>, DamagedBlock> {
         let mut block = self.root.root.clone();
         for _ in 0..self.root.checked_level()? {
             let below = self.known_blocks(&block)?;
@@ -159,11 +159,11 @@ impl ReadTree {
         let bytes = self.known_leaf(&block)?;
         let start = line_start(path)?;
         let line = bytes.split(|byte| *byte == b'\n').find(|line| line.starts_with(&start));
-        line.map(|line| serde_json::from_slice(line).map_err(|_| Damaged)).transpose()
+        line.map(|line| serde_json::from_slice(line).map_err(|_| DamagedBlock)).transpose()
     }
 
     /// Returns the blocks that a block names, which a lookup may have read before.
-    fn known_blocks(&self, block: &Block) -> Result<Arc<Vec<Block>>, Damaged> {
+    fn known_blocks(&self, block: &BlockRef) -> Result<Arc<Vec<BlockRef>>, DamagedBlock> {
         let mut above = self.above.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = above.get(&block.sha256) {
             return Ok(Arc::clone(known));
@@ -177,7 +177,7 @@ impl ReadTree {
     }
 
     /// Returns the bytes of a leaf, which the last lookup may have read.
-    fn known_leaf(&self, block: &Block) -> Result<Arc<Vec<u8>>, Damaged> {
+    fn known_leaf(&self, block: &BlockRef) -> Result<Arc<Vec<u8>>, DamagedBlock> {
         let mut leaf = self.leaf.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, known)) = leaf.as_ref().filter(|(sha256, _)| *sha256 == block.sha256) {
             return Ok(Arc::clone(known));
@@ -188,30 +188,35 @@ impl ReadTree {
     }
 
     /// Reads a block.
-    fn read(&self, block: &Block) -> Result<Vec<u8>, Damaged> {
-        let size = usize::try_from(block.bytes.min(SESSION_BYTES_MAX)).map_err(|_| Damaged)?;
+    fn read(&self, block: &BlockRef) -> Result<Vec<u8>, DamagedBlock> {
+        let size = usize::try_from(block.bytes.min(SESSION_BYTES_MAX)).map_err(|_| DamagedBlock)?;
         let mut bytes = vec![0; size];
-        self.file.read_exact_at(&mut bytes, block.at).map_err(|_| Damaged)?;
-        if Sha256::of(&bytes) == block.sha256 { Ok(bytes) } else { Err(Damaged) }
+        self.file.read_exact_at(&mut bytes, block.at).map_err(|_| DamagedBlock)?;
+        if Sha256::of(&bytes) == block.sha256 { Ok(bytes) } else { Err(DamagedBlock) }
     }
 
     /// Reads the blocks that a block names.
-    fn blocks(&self, block: &Block) -> Result<Vec<Block>, Damaged> {
+    fn blocks(&self, block: &BlockRef) -> Result<Vec<BlockRef>, DamagedBlock> {
         let bytes = self.read(block)?;
         let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        lines.map(|line| serde_json::from_slice(line).map_err(|_| Damaged)).collect()
+        lines.map(|line| serde_json::from_slice(line).map_err(|_| DamagedBlock)).collect()
     }
 
     /// Returns all records as lines.
-    fn lines(&self) -> Result<Vec<Line>, Damaged> {
+    fn lines(&self) -> Result<Vec<BlockLine>, DamagedBlock> {
         let mut left = SESSION_BYTES_MAX;
         self.lines_below(&self.root.root, self.root.checked_level()?, &mut left)
     }
 
     /// Returns the records of a block and of those below it, of at most `left` bytes: a forged tree may name a block
     /// many times.
-    fn lines_below(&self, block: &Block, level: u32, left: &mut u64) -> Result<Vec<Line>, Damaged> {
-        *left = left.checked_sub(block.bytes).ok_or(Damaged)?;
+    fn lines_below(
+        &self,
+        block: &BlockRef,
+        level: u32,
+        left: &mut u64,
+    ) -> Result<Vec<BlockLine>, DamagedBlock> {
+        *left = left.checked_sub(block.bytes).ok_or(DamagedBlock)?;
         if level == 0 {
             return records_of(&self.read(block)?);
         }
@@ -225,11 +230,11 @@ impl ReadTree {
     /// Writes new blocks for what changes of a block and of those below it; returns the blocks of its level.
     fn rewrite(
         &self,
-        block: &Block,
+        block: &BlockRef,
         level: u32,
         changes: &[(WorkspacePath, Option<Vec<u8>>)],
-        blocks: &mut Blocks,
-    ) -> Result<Vec<Block>, Damaged> {
+        blocks: &mut NewBlocks,
+    ) -> Result<Vec<BlockRef>, DamagedBlock> {
         if changes.is_empty() {
             return Ok(vec![block.clone()]);
         }
@@ -243,7 +248,7 @@ impl ReadTree {
                 .map_or(rest.len(), |next| rest.partition_point(|(path, _)| *path < next.path));
             let (own, later) = rest.split_at(end);
             for block in self.rewrite(child, level - 1, own, blocks)? {
-                lines.push(Line::of_block(&block)?);
+                lines.push(BlockLine::of_block(&block)?);
             }
             rest = later;
         }
@@ -251,20 +256,20 @@ impl ReadTree {
     }
 }
 
-impl Root {
+impl TreeRoot {
     /// Returns the number of levels above the leaves, if it is possible.
-    const fn checked_level(&self) -> Result<u32, Damaged> {
-        if self.level <= READ_TREE_LEVELS_MAX { Ok(self.level) } else { Err(Damaged) }
+    const fn checked_level(&self) -> Result<u32, DamagedBlock> {
+        if self.level <= READ_TREE_LEVELS_MAX { Ok(self.level) } else { Err(DamagedBlock) }
     }
 }
 
 /// Returns the tree of `old` with changed records, and the blocks to write at the place `at` of its file.
 pub(super) fn updated(
     old: Option<&ReadTree>,
-    changes: Changes,
+    changes: RecordChanges,
     at: u64,
-) -> Result<(Option<Root>, Vec<u8>), Damaged> {
-    let (mut blocks, changes) = (Blocks { at, bytes: Vec::new() }, in_json(changes)?);
+) -> Result<(Option<TreeRoot>, Vec<u8>), DamagedBlock> {
+    let (mut blocks, changes) = (NewBlocks { at, bytes: Vec::new() }, in_json(changes)?);
     let (top, level) = match old {
         Some(old) => {
             let level = old.root.checked_level()?;
@@ -276,21 +281,24 @@ pub(super) fn updated(
 }
 
 /// Returns the tree of all records of `old` and of the changed ones, and its blocks, for the start of a new file.
-pub(super) fn rebuilt(old: Option<&ReadTree>, changes: Changes) -> Result<(Option<Root>, Vec<u8>), Damaged> {
-    let (mut blocks, changes) = (Blocks { at: 0, bytes: Vec::new() }, in_json(changes)?);
+pub(super) fn rebuilt(
+    old: Option<&ReadTree>,
+    changes: RecordChanges,
+) -> Result<(Option<TreeRoot>, Vec<u8>), DamagedBlock> {
+    let (mut blocks, changes) = (NewBlocks { at: 0, bytes: Vec::new() }, in_json(changes)?);
     let lines = old.map_or(Ok(Vec::new()), ReadTree::lines)?;
     let leaves = blocks.pack(merged(lines, &changes));
     Ok((blocks.top(leaves, 0)?, blocks.bytes))
 }
 
 /// Returns the changed records in JSON, sorted by path.
-fn in_json(changes: Changes) -> Result<JsonChanges, Damaged> {
-    let json = |record: ReadRecord| serde_json::to_vec(&record).map_err(|_| Damaged);
+fn in_json(changes: RecordChanges) -> Result<JsonChanges, DamagedBlock> {
+    let json = |record: ReadRecord| serde_json::to_vec(&record).map_err(|_| DamagedBlock);
     changes.into_iter().map(|(path, record)| Ok((path, record.map(json).transpose()?))).collect()
 }
 
 /// Returns the lines of a leaf after changes.
-fn merged(lines: Vec<Line>, changes: &[(WorkspacePath, Option<Vec<u8>>)]) -> Vec<Line> {
+fn merged(lines: Vec<BlockLine>, changes: &[(WorkspacePath, Option<Vec<u8>>)]) -> Vec<BlockLine> {
     let mut all: BTreeMap<WorkspacePath, Vec<u8>> =
         lines.into_iter().map(|line| (line.path, line.json)).collect();
     for (path, record) in changes {
@@ -299,52 +307,52 @@ fn merged(lines: Vec<Line>, changes: &[(WorkspacePath, Option<Vec<u8>>)]) -> Vec
             None => drop(all.remove(path)),
         }
     }
-    all.into_iter().map(|(path, json)| Line { path, json, records: 1, below: 0 }).collect()
+    all.into_iter().map(|(path, json)| BlockLine { path, json, records: 1, below: 0 }).collect()
 }
 
 /// Returns the records in the bytes of a leaf.
-fn records_of(bytes: &[u8]) -> Result<Vec<Line>, Damaged> {
+fn records_of(bytes: &[u8]) -> Result<Vec<BlockLine>, DamagedBlock> {
     /// The field by which lines are sorted.
     #[derive(Deserialize)]
-    struct Named {
+    struct SortKey {
         /// Path.
         path: WorkspacePath,
     }
     let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let line = |json: &[u8]| {
-        let Named { path } = serde_json::from_slice(json).map_err(|_| Damaged)?;
-        Ok(Line { path, json: json.to_vec(), records: 1, below: 0 })
+        let SortKey { path } = serde_json::from_slice(json).map_err(|_| DamagedBlock)?;
+        Ok(BlockLine { path, json: json.to_vec(), records: 1, below: 0 })
     };
     lines.map(line).collect()
 }
 
 /// Returns the start of the line of a path: the path is its first field.
-fn line_start(path: &WorkspacePath) -> Result<Vec<u8>, Damaged> {
+fn line_start(path: &WorkspacePath) -> Result<Vec<u8>, DamagedBlock> {
     let mut start = b"{\"path\":".to_vec();
-    start.extend(serde_json::to_vec(path).map_err(|_| Damaged)?);
+    start.extend(serde_json::to_vec(path).map_err(|_| DamagedBlock)?);
     start.push(b',');
     Ok(start)
 }
 
-impl Line {
+impl BlockLine {
     /// Returns the line that names a block.
-    fn of_block(block: &Block) -> Result<Self, Damaged> {
-        let json = serde_json::to_vec(block).map_err(|_| Damaged)?;
+    fn of_block(block: &BlockRef) -> Result<Self, DamagedBlock> {
+        let json = serde_json::to_vec(block).map_err(|_| DamagedBlock)?;
         Ok(Self { path: block.path.clone(), json, records: block.records, below: block.total })
     }
 }
 
 /// New blocks.
-struct Blocks {
+struct NewBlocks {
     /// Place of the first one in the file.
     at: u64,
     /// Their bytes.
     bytes: Vec<u8>,
 }
 
-impl Blocks {
+impl NewBlocks {
     /// Writes lines, which are sorted, into blocks.
-    fn pack(&mut self, lines: Vec<Line>) -> Vec<Block> {
+    fn pack(&mut self, lines: Vec<BlockLine>) -> Vec<BlockRef> {
         let (mut packed, mut lines) = (Vec::new(), lines.into_iter().peekable());
         while let Some(first) = lines.peek() {
             let (path, start) = (first.path.clone(), self.bytes.len());
@@ -363,19 +371,19 @@ impl Blocks {
             let block = self.bytes.get(start..).unwrap_or_default();
             let (at, bytes) = (self.at + start as u64, block.len() as u64);
             let sha256 = Sha256::of(block);
-            packed.push(Block { path, at, bytes, sha256, records, total: bytes.saturating_add(below) });
+            packed.push(BlockRef { path, at, bytes, sha256, records, total: bytes.saturating_add(below) });
         }
         packed
     }
 
     /// Writes the blocks above some of a level; returns the root.
-    fn top(&mut self, mut blocks: Vec<Block>, mut level: u32) -> Result<Option<Root>, Damaged> {
+    fn top(&mut self, mut blocks: Vec<BlockRef>, mut level: u32) -> Result<Option<TreeRoot>, DamagedBlock> {
         while blocks.len() > 1 {
-            let lines = blocks.iter().map(Line::of_block).collect::<Result<_, _>>()?;
+            let lines = blocks.iter().map(BlockLine::of_block).collect::<Result<_, _>>()?;
             blocks = self.pack(lines);
             level += 1;
         }
-        Ok(blocks.pop().map(|root| Root { level, root }))
+        Ok(blocks.pop().map(|root| TreeRoot { level, root }))
     }
 }
 
@@ -392,7 +400,12 @@ mod tests {
     }
 
     /// Appends changes to a file, in new blocks or as a new tree.
-    fn store(file: &mut File, old: Option<&ReadTree>, changes: Changes, is_new: bool) -> Option<ReadTree> {
+    fn store(
+        file: &mut File,
+        old: Option<&ReadTree>,
+        changes: RecordChanges,
+        is_new: bool,
+    ) -> Option<ReadTree> {
         if is_new {
             *file = tempfile::tempfile().unwrap();
         }
@@ -414,7 +427,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         let (mut tree, mut all): (Option<ReadTree>, BTreeMap<WorkspacePath, ReadRecord>) = Default::default();
         for turn in 0..60 {
-            let mut changes = Changes::new();
+            let mut changes = RecordChanges::new();
             for _ in 0..=(next(&mut seed) % 80) {
                 let name = format!("{}/{}", next(&mut seed) % 3, next(&mut seed) % 400);
                 let (path, set) = record(&name, next(&mut seed));
@@ -441,7 +454,7 @@ mod tests {
     #[test]
     fn every_changed_byte_of_a_block_is_damage() {
         let mut file = tempfile::tempfile().unwrap();
-        let changes: Changes = (0..60).map(|number| record(&format!("f{number}"), number)).collect();
+        let changes: RecordChanges = (0..60).map(|number| record(&format!("f{number}"), number)).collect();
         let tree = store(&mut file, None, changes, false).unwrap();
         let size = file.metadata().unwrap().len();
         for at in (0..size).step_by(7) {
@@ -463,7 +476,7 @@ mod tests {
         let many = [line.as_slice(), b"\n"].concat().repeat(400);
         file.write_all_at(&many, 0).unwrap();
         let path = WorkspacePath::new("a".as_ref()).unwrap();
-        let block = |bytes| Block {
+        let block = |bytes| BlockRef {
             path: path.clone(),
             at: 0,
             bytes,
@@ -472,7 +485,7 @@ mod tests {
             total: 0,
         };
         let tree =
-            |level, bytes| ReadTree::new(file.try_clone().unwrap(), Root { level, root: block(bytes) });
+            |level, bytes| ReadTree::new(file.try_clone().unwrap(), TreeRoot { level, root: block(bytes) });
         for (level, bytes) in [(u32::MAX, many.len() as u64), (1, u64::MAX), (9, many.len() as u64)] {
             let tree = tree(level, bytes);
             assert_eq!((tree.all().len(), tree.find(&path), tree.is_damaged()), (0, None, true), "{level}");
@@ -483,7 +496,7 @@ mod tests {
     fn long_paths_make_a_tree_too() {
         let mut file = tempfile::tempfile().unwrap();
         let name = |number: u64| format!("{number}/{}", ["x".repeat(250).as_str(); 15].join("/"));
-        let changes: Changes = (0..40).map(|number| record(&name(number), number)).collect();
+        let changes: RecordChanges = (0..40).map(|number| record(&name(number), number)).collect();
         let tree = store(&mut file, None, changes, false).unwrap();
         assert_eq!(tree.find(&WorkspacePath::new(name(7).as_ref()).unwrap()).unwrap().size, 7);
         assert_eq!(tree.all().len(), 40);

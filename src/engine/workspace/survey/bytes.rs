@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
-use super::{Survey, SurveyedFolder, THINGS_MAX, Thing};
+use super::{EntryStat, Survey, SurveyedFolder, THINGS_MAX};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::sha256::Sha256;
 
@@ -50,30 +50,30 @@ impl Survey {
         }
         let mut rest = content.strip_prefix(MAGIC)?;
         let mut folders = Vec::new();
-        for _ in 0..take(&mut rest)? {
+        for _ in 0..read_number(&mut rest)? {
             let (path, names) = (take_text(&mut rest)?.to_vec(), take_text(&mut rest)?.to_vec());
-            let count = usize::try_from(take(&mut rest)?).ok().filter(|count| *count <= THINGS_MAX)?;
+            let count = usize::try_from(read_number(&mut rest)?).ok().filter(|count| *count <= THINGS_MAX)?;
             let mut things = Vec::with_capacity(count);
             for _ in 0..count {
-                let (start, end) = (take(&mut rest)?, take(&mut rest)?);
+                let (start, end) = (read_number(&mut rest)?, read_number(&mut rest)?);
                 let range = usize::try_from(start).ok()?..usize::try_from(end).ok()?;
-                things.push((range, thing_of(&mut rest)?));
+                things.push((range, read_entry(&mut rest)?));
             }
             folders.push(Arc::new(SurveyedFolder { path, names, things }));
         }
         let mut unseen = std::collections::BTreeSet::new();
-        for _ in 0..take(&mut rest)? {
+        for _ in 0..read_number(&mut rest)? {
             unseen.insert(WorkspacePath::new(OsStr::from_bytes(take_text(&mut rest)?).as_ref())?);
         }
         // Older surveys have no root.
-        let root = if rest.is_empty() { None } else { Some(thing_of(&mut rest)?) };
+        let root = if rest.is_empty() { None } else { Some(read_entry(&mut rest)?) };
         rest.is_empty().then_some(Self { root, folders, unseen, linked: Vec::new() })
     }
 }
 
 /// Returns the fields of a thing as numbers.
-fn fields_of(thing: &Thing) -> [u64; 10] {
-    let Thing { mode, owner: (user, group), inode, size, modified, changed, is_closed } = *thing;
+fn fields_of(thing: &EntryStat) -> [u64; 10] {
+    let EntryStat { mode, owner: (user, group), inode, size, modified, changed, is_closed } = *thing;
     [
         mode.into(),
         user.into(),
@@ -89,14 +89,14 @@ fn fields_of(thing: &Thing) -> [u64; 10] {
 }
 
 /// Takes the fields of a thing from the beginning of some bytes.
-fn thing_of(rest: &mut &[u8]) -> Option<Thing> {
-    let mut next = || take(rest);
+fn read_entry(rest: &mut &[u8]) -> Option<EntryStat> {
+    let mut next = || read_number(rest);
     let mode = u32::try_from(next()?).ok()?;
     let owner = (u32::try_from(next()?).ok()?, u32::try_from(next()?).ok()?);
     let (inode, size) = (next()?, next()?);
     let modified = (next()?.cast_signed(), next()?.cast_signed());
     let changed = (next()?.cast_signed(), next()?.cast_signed());
-    Some(Thing { mode, owner, inode, size, modified, changed, is_closed: next()? != 0 })
+    Some(EntryStat { mode, owner, inode, size, modified, changed, is_closed: next()? != 0 })
 }
 
 /// Adds a number.
@@ -111,7 +111,7 @@ fn put_text(out: &mut Vec<u8>, text: &[u8]) {
 }
 
 /// Takes a number from the beginning of some bytes.
-fn take(rest: &mut &[u8]) -> Option<u64> {
+fn read_number(rest: &mut &[u8]) -> Option<u64> {
     let (number, after) = rest.split_first_chunk()?;
     *rest = after;
     Some(u64::from_le_bytes(*number))
@@ -119,7 +119,7 @@ fn take(rest: &mut &[u8]) -> Option<u64> {
 
 /// Takes a text from the beginning of some bytes.
 fn take_text<'b>(rest: &mut &'b [u8]) -> Option<&'b [u8]> {
-    let length = usize::try_from(take(rest)?).ok()?;
+    let length = usize::try_from(read_number(rest)?).ok()?;
     let (text, after) = rest.split_at_checked(length)?;
     *rest = after;
     Some(text)
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn survey_is_read_back_and_damage_is_refused() {
-        let thing = Thing {
+        let thing = EntryStat {
             mode: 0o100_644,
             owner: (1000, 7),
             inode: 42,

@@ -13,7 +13,7 @@ mod start;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::time::{Duration, Instant};
 
-use record::{About, End, JobFolder, JobState, READ, STOP};
+use record::{JobEnd, JobFacts, JobFolder, JobState, READ, STOP};
 pub use start::{RunningJob, run_internal};
 
 use super::recording;
@@ -93,7 +93,7 @@ pub fn handle(engine: &mut Engine, request: &Request) -> Result<Option<Response>
     }
     if request.background {
         let (folder, about) = start::start(engine, request)?;
-        let job = shown(engine, &folder, about, 0, request.max_bytes)?;
+        let job = job_response(engine, &folder, about, 0, request.max_bytes)?;
         return Ok(Some(Response::Job(Box::new(job))));
     }
     Ok(None)
@@ -121,9 +121,9 @@ fn list(engine: &Engine) -> Result<Jobs, Error> {
     let share = engine.policy().max_bytes() / (jobs.len() + 1);
     let command_bytes =
         share.saturating_sub(LISTED_BYTES).clamp(LISTED_COMMAND_BYTES_MIN, LISTED_COMMAND_BYTES_MAX);
-    let listed = |(folder, about): (JobFolder, About)| {
-        let About { command, started, .. } = about;
-        let (state, end) = folder.standing();
+    let listed = |(folder, about): (JobFolder, JobFacts)| {
+        let JobFacts { command, started, .. } = about;
+        let (state, end) = folder.state();
         ListedJob {
             output_bytes: size_of_output(&folder),
             job: folder.name,
@@ -144,7 +144,7 @@ fn list(engine: &Engine) -> Result<Jobs, Error> {
 fn read_on(engine: &mut Engine, name: &str, request: &Request) -> Result<Job, Error> {
     let (folder, about) = find(engine, name)?;
     if request.stop {
-        folder.tell(STOP)?;
+        folder.write_signal(STOP)?;
         wait(&engine.control, &folder, STOP_TIME_MAX)?;
         if folder.is_alive() {
             return Err(Error::new(ErrorKind::Timeout, format!("job {name} has not ended yet"))
@@ -153,13 +153,13 @@ fn read_on(engine: &mut Engine, name: &str, request: &Request) -> Result<Job, Er
     } else if let Some(ms) = request.timeout_ms {
         wait(&engine.control, &folder, Duration::from_millis(ms))?;
     }
-    shown(engine, &folder, about, request.offset.unwrap_or(0), request.max_bytes)
+    job_response(engine, &folder, about, request.offset.unwrap_or(0), request.max_bytes)
 }
 
 /// Returns a job of the caller's session by name.
-fn find(engine: &Engine, name: &str) -> Result<(JobFolder, About), Error> {
+fn find(engine: &Engine, name: &str) -> Result<(JobFolder, JobFacts), Error> {
     let found = JobFolder::find(&engine.workspace, name)?
-        .and_then(|folder| folder.about_in(engine.session()).map(|about| (folder, about)));
+        .and_then(|folder| folder.facts_in_session(engine.session()).map(|about| (folder, about)));
     found.ok_or_else(|| {
         let names: Vec<String> =
             list(engine).map(|jobs| jobs.jobs).unwrap_or_default().into_iter().map(|job| job.job).collect();
@@ -179,7 +179,7 @@ fn find(engine: &Engine, name: &str) -> Result<(JobFolder, About), Error> {
 pub fn end_all(workspace: &Workspace, session: &SessionId) {
     // Best effort: nobody reads an error any more.
     let mut jobs = JobFolder::of_session(workspace, session).unwrap_or_default();
-    jobs.retain(|(folder, _)| folder.is_alive() && folder.tell(STOP).is_ok());
+    jobs.retain(|(folder, _)| folder.is_alive() && folder.write_signal(STOP).is_ok());
     jobs.iter().for_each(|(folder, _)| drop(wait(&Control::default(), folder, END_TIME_MAX)));
 }
 
@@ -194,14 +194,14 @@ fn wait(control: &Control, folder: &JobFolder, time: Duration) -> Result<(), Err
 }
 
 /// Returns a job with its output from an offset; a negative offset counts from the end.
-fn shown(
+fn job_response(
     engine: &mut Engine,
     folder: &JobFolder,
-    about: About,
+    about: JobFacts,
     offset: i64,
     max_bytes: Option<usize>,
 ) -> Result<Job, Error> {
-    let (state, end) = folder.standing();
+    let (state, end) = folder.state();
     let size = size_of_output(folder);
     let offset = match u64::try_from(offset) {
         Ok(offset) => offset.min(size),
@@ -209,13 +209,13 @@ fn shown(
     };
     let wanted = max_bytes.unwrap_or_else(|| engine.policy().max_bytes());
     let wanted = if wanted == 0 { OUTPUT_BYTES_MAX } else { wanted.min(OUTPUT_BYTES_MAX) };
-    let End { data, warnings, snapshot } = end.unwrap_or_default();
+    let JobEnd { data, warnings, snapshot } = end.unwrap_or_default();
     let command = beginning(&about.command, JOB_COMMAND_BYTES_MAX);
     let for_result = json_bytes(&data).saturating_add(json_bytes(&command));
     let for_result = usize::try_from(for_result).unwrap_or(usize::MAX);
     // The result counts against the room of a whole response, not against the size that was asked for.
     let bound = wanted.max(engine.policy().max_bytes());
-    let room = AnswerRoom::new(bound).beside(TextSize::plain(for_result.min(bound / 2)));
+    let room = AnswerRoom::new(bound).room_after(TextSize::plain(for_result.min(bound / 2)));
     let room = room.at_most(wanted);
     let piece = piece(folder, offset, (wanted, room), state == JobState::Running)?;
     let next_offset = offset + piece.len() as u64;
@@ -225,7 +225,7 @@ fn shown(
     }
     if state != JobState::Running && next_offset >= size {
         // If this fails, the job is only kept longer.
-        let _ = folder.tell(READ);
+        let _ = folder.write_signal(READ);
     }
     let path = folder.output_path();
     Ok(Job {
@@ -239,7 +239,7 @@ fn shown(
         next_offset,
         output_bytes: size,
         truncated: next_offset < size,
-        output_file: engine.workspace.shown(&path),
+        output_file: engine.workspace.display(&path),
         result: data,
     })
 }

@@ -66,7 +66,7 @@ impl JobState {
 
 /// Facts about a job.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct About {
+pub struct JobFacts {
     /// Its command.
     pub command: String,
     /// Session that started it.
@@ -85,7 +85,7 @@ pub struct About {
 
 /// Result of a job.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct End {
+pub struct JobEnd {
     /// Fields of a command's response, without the output.
     pub data: Map<String, Value>,
     /// Warnings for the caller.
@@ -112,7 +112,7 @@ impl JobFolder {
     pub fn create(workspace: &Workspace) -> Result<Self, Error> {
         let state = State::open(workspace)?;
         let all = state.folder(FOLDER)?;
-        let io = |errno: Errno| Error::io("make", state.shown(FOLDER), errno);
+        let io = |errno: Errno| Error::io("make", state.display(FOLDER), errno);
         let next = numbers(&all).last().map_or(1, |newest| newest + 1);
         for number in next..next + JOB_NAMES_MAX {
             let name = format!("{PREFIX}{number}");
@@ -152,15 +152,15 @@ impl JobFolder {
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn of_session(workspace: &Workspace, session: &SessionId) -> Result<Vec<(Self, About)>, Error> {
-        let own = |folder: Self| folder.about_in(session).map(|about| (folder, about));
+    pub fn of_session(workspace: &Workspace, session: &SessionId) -> Result<Vec<(Self, JobFacts)>, Error> {
+        let own = |folder: Self| folder.facts_in_session(session).map(|about| (folder, about));
         Ok(Self::all(workspace)?.into_iter().filter_map(own).collect())
     }
 
     /// Returns the process of the newest running job of the caller's session with that network.
     pub fn peer(engine: &Engine, network: &Network) -> Option<u32> {
         let process = |job: &Self| {
-            let about = job.about_in(engine.session()).filter(|about| about.network == *network)?;
+            let about = job.facts_in_session(engine.session()).filter(|about| about.network == *network)?;
             about.process.filter(|_| about.sandbox == NAMESPACES && job.is_alive())
         };
         let state = (!network.is_shared()).then(|| State::find(&engine.workspace).ok()).flatten()??;
@@ -185,17 +185,17 @@ impl JobFolder {
     }
 
     /// Returns the facts about the job; `None` if its command has not started.
-    pub fn about(&self) -> Option<About> {
+    pub fn facts(&self) -> Option<JobFacts> {
         self.read(ABOUT)
     }
 
     /// Returns the facts about the job if it is one of that session.
-    pub fn about_in(&self, session: &SessionId) -> Option<About> {
-        self.about().filter(|about| about.session == session.as_str())
+    pub fn facts_in_session(&self, session: &SessionId) -> Option<JobFacts> {
+        self.facts().filter(|about| about.session == session.as_str())
     }
 
     /// Returns the state, and the result if there is one.
-    pub fn standing(&self) -> (JobState, Option<End>) {
+    pub fn state(&self) -> (JobState, Option<JobEnd>) {
         // Check the lock first: the supervisor writes the result before it releases the lock.
         let is_alive = self.is_alive();
         match self.read(END) {
@@ -209,7 +209,7 @@ impl JobFolder {
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn tell(&self, file: &str) -> Result<(), Error> {
+    pub fn write_signal(&self, file: &str) -> Result<(), Error> {
         match fs::create_at(self.opened.as_fd(), OsStr::new(file), 0o600) {
             Ok(_) | Err(Errno::EXIST) => Ok(()),
             Err(errno) => Err(Error::io(file, &self.name, errno)),

@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::record::{ABOUT, About, END, End, JobFolder, READ, STOP};
+use super::record::{ABOUT, END, JobEnd, JobFacts, JobFolder, READ, STOP};
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::policy::Policy;
@@ -26,11 +26,11 @@ use crate::engine::workspace::{Workspace, programs};
 use crate::envelope::{self, Refusal};
 use crate::error::{Error, ErrorKind};
 use crate::limits::SUPERVISOR_MESSAGE_BYTES_MAX;
-use crate::platform::process::own_program;
+use crate::platform::process::program_path;
 use crate::tools::Tool as _;
 use crate::tools::bash::request::Request;
 use crate::tools::bash::response::Response;
-use crate::tools::bash::{Bash, Output, confinement};
+use crate::tools::bash::{Bash, OutputTarget, confinement};
 
 /// First argument with which lbx starts itself as a supervisor.
 pub(super) const INTERNAL: &str = "__job";
@@ -45,7 +45,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Task of a supervisor; it inherits the environment.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Task {
+pub(super) struct SupervisorTask {
     /// Workspace root.
     pub root: OsString,
     /// Folder that relative paths start from.
@@ -69,12 +69,12 @@ type StartResult = Result<(), Value>;
 ///
 /// # Errors
 /// Fails as the start of a command does, and with `command_denied` if too many jobs run.
-pub fn start(engine: &mut Engine, request: &Request) -> Result<(JobFolder, About), Error> {
+pub fn start(engine: &mut Engine, request: &Request) -> Result<(JobFolder, JobFacts), Error> {
     make_room(engine)?;
     let folder = JobFolder::create(&engine.workspace)?;
     match supervise(engine, request, &folder) {
         Ok(()) => {
-            let about = folder.about().ok_or_else(|| Error::internal("the job left no record of itself"))?;
+            let about = folder.facts().ok_or_else(|| Error::internal("the job left no record of itself"))?;
             Ok((folder, about))
         }
         Err(error) => {
@@ -99,7 +99,7 @@ fn make_room(engine: &mut Engine) -> Result<(), Error> {
         .on_command_line("On the command line: `lbx bash --job ID --stop`."));
     }
     // A folder without a record belongs to another call that is about to start its job.
-    let ended = others.into_iter().filter(|folder| folder.about().is_some());
+    let ended = others.into_iter().filter(|folder| folder.facts().is_some());
     let (read, unread): (Vec<JobFolder>, Vec<JobFolder>) = ended.partition(|folder| folder.has(READ));
     let old = read.len().saturating_sub(KEPT - 1);
     read.into_iter().take(old).for_each(JobFolder::remove);
@@ -118,7 +118,7 @@ fn make_room(engine: &mut Engine) -> Result<(), Error> {
 fn supervise(engine: &Engine, request: &Request, folder: &JobFolder) -> Result<(), Error> {
     let system = |source: io::Error| Error::io("start", "the job", source);
     let root = engine.workspace.root();
-    let task = Task {
+    let task = SupervisorTask {
         root: root.as_os_str().to_owned(),
         base: root.join(engine.workspace.base().as_path()).into_os_string(),
         session: engine.session().to_string(),
@@ -128,7 +128,7 @@ fn supervise(engine: &Engine, request: &Request, folder: &JobFolder) -> Result<(
         job: folder.name.clone(),
     };
     let task = serde_json::to_vec(&task).map_err(|error| Error::internal(error.to_string()))?;
-    let mut command = Command::new(own_program());
+    let mut command = Command::new(program_path());
     command.args([INTERNAL, "detach"]).current_dir("/");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = programs::spawn(&mut command).map_err(system)?;
@@ -139,7 +139,7 @@ fn supervise(engine: &Engine, request: &Request, folder: &JobFolder) -> Result<(
         to.write_all(&task).map_err(system)?;
     }
     let Some(from) = from else { return Err(Error::internal("the supervisor has no stdout")) };
-    match said(engine, folder, from).map_err(system)? {
+    match first_message(engine, folder, from).map_err(system)? {
         Some(Ok(())) => Ok(()),
         Some(Err(refusal)) => Err(envelope::refused(&refusal)),
         None => {
@@ -150,7 +150,7 @@ fn supervise(engine: &Engine, request: &Request, folder: &JobFolder) -> Result<(
 }
 
 /// Returns the supervisor's first message; `None` if it sent nothing, or the call was cancelled.
-fn said(
+fn first_message(
     engine: &Engine,
     folder: &JobFolder,
     mut from: std::process::ChildStdout,
@@ -160,7 +160,7 @@ fn said(
     let interval = Timespec::try_from(LOOK_INTERVAL).ok();
     loop {
         if engine.control.should_stop() {
-            let _ = folder.tell(STOP);
+            let _ = folder.write_signal(STOP);
             return Ok(None);
         }
         let mut fds = [PollFd::from_borrowed_fd(from.as_fd(), PollFlags::IN)];
@@ -196,32 +196,32 @@ pub fn run_internal(arguments: &[OsString]) -> Option<u8> {
 /// Starts the supervisor in a new session, so that it survives when the caller's processes are killed.
 fn detach() -> u8 {
     let _ = rustix::process::setsid();
-    let started = programs::spawn(Command::new(own_program()).args([INTERNAL, "supervise"]));
+    let started = programs::spawn(Command::new(program_path()).args([INTERNAL, "supervise"]));
     if started.is_ok() { 0 } else { FAILED }
 }
 
 /// Makes the call of a job.
 fn run_supervisor() -> u8 {
     let mut task = Vec::new();
-    let task: Option<Task> =
+    let task: Option<SupervisorTask> =
         std::io::stdin().read_to_end(&mut task).ok().and_then(|_| serde_json::from_slice(&task).ok());
     let Some(task) = task else { return FAILED };
     match made(task) {
         Ok(()) => 0,
         Err(error) => {
-            say(&Err(serde_json::to_value(Refusal::from(&error)).unwrap_or_default()));
+            send_first_message(&Err(serde_json::to_value(Refusal::from(&error)).unwrap_or_default()));
             FAILED
         }
     }
 }
 
 /// Makes the call, and records its result.
-fn made(task: Task) -> Result<(), Error> {
+fn made(task: SupervisorTask) -> Result<(), Error> {
     let request: Request =
         serde_json::from_value(task.request).map_err(|error| Error::invalid(error.to_string()))?;
     let workspace = Workspace::discover(Some(Path::new(&task.root)), &PathBuf::from(&task.base))?;
     let policy = Policy::load(&workspace, &Sources::of_process(task.settings))?;
-    let mut engine = Engine::under(policy, workspace, task.session.parse()?, Control::default());
+    let mut engine = Engine::with_policy(policy, workspace, task.session.parse()?, Control::default());
     engine.require_snapshot |= task.require_snapshot;
     let gone = || Error::internal("the folder of the job is gone");
     let folder = Arc::new(JobFolder::find(&engine.workspace, &task.job)?.ok_or_else(gone)?);
@@ -232,15 +232,16 @@ fn made(task: Task) -> Result<(), Error> {
         timeout_ms: request.timeout_ms.or_else(|| Some(engine.policy().number(Key::BashJobMs))),
         ..request
     };
-    let answered =
-        crate::error::without_panic(|| Bash::run_to(&mut engine, &request, &mut Output::Job(&mut sink)));
+    let answered = crate::error::without_panic(|| {
+        Bash::run_to(&mut engine, &request, &mut OutputTarget::Job(&mut sink))
+    });
     engine.audit(Bash::NAME, answered.as_ref().err());
     if !sink.has_started {
         return answered.map(|_| ());
     }
     // The job's output counts towards the calls that return it.
     let (outcome, _) = engine.finish(Bash::NAME);
-    let mut end = End { warnings: outcome.warnings, snapshot: outcome.snapshot, ..End::default() };
+    let mut end = JobEnd { warnings: outcome.warnings, snapshot: outcome.snapshot, ..JobEnd::default() };
     match answered.and_then(data_of) {
         Ok(data) => end.data = data,
         Err(error) => end.warnings.push(format!("{}: {}", error.kind().name(), error.message())),
@@ -257,7 +258,7 @@ fn data_of(response: Response) -> Result<serde_json::Map<String, Value>, Error> 
 }
 
 /// Sends the first message to the call that waits for it; that call may have ended.
-fn say(said: &StartResult) {
+fn send_first_message(said: &StartResult) {
     if let Ok(mut line) = serde_json::to_vec(said) {
         line.push(b'\n');
         let mut stdout = std::io::stdout();
@@ -270,7 +271,7 @@ pub struct RunningJob {
     /// The job's folder.
     folder: Arc<JobFolder>,
     /// Facts to write when the command starts.
-    about: About,
+    about: JobFacts,
     /// Output file.
     file: File,
     /// True if the command has started.
@@ -283,7 +284,7 @@ impl RunningJob {
     /// Prepares the job of a folder.
     fn new(engine: &Engine, request: &Request, folder: Arc<JobFolder>) -> Result<Self, Error> {
         let now = jiff::Timestamp::now();
-        let about = About {
+        let about = JobFacts {
             command: request.command.clone().unwrap_or_default(),
             session: engine.session().to_string(),
             started: now.round(jiff::Unit::Second).unwrap_or(now).to_string(),
@@ -321,6 +322,6 @@ impl RunningJob {
         if self.folder.write(ABOUT, &self.about).is_err() {
             self.stop.cancel();
         }
-        say(&Ok(()));
+        send_first_message(&Ok(()));
     }
 }
