@@ -177,7 +177,7 @@ impl JsonSchema for PackedContext<'_> {
     }
 }
 
-/// Reads the matches that [`Packer`] wrote, in order.
+/// Reads the matches that [`MatchPacker`] wrote, in order.
 #[derive(Debug, Clone)]
 pub struct PackedEntries<'p>(&'p [u8]);
 

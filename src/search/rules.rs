@@ -1,10 +1,10 @@
 //! Entries that a search takes. Ignore rules: `.gitignore`, `.ignore`, `.rgignore`, `.git/info/exclude` and git's own settings.
 //!
-//! A folder with such files adds a [`Rules`] to those of its parent; a folder without shares its parent's. The
+//! A folder with such files adds a [`FolderRules`] to those of its parent; a folder without shares its parent's. The
 //! precedence is ripgrep's: `.rgignore`, `.ignore`, `.gitignore`, `info/exclude`, the user's own excludes; within one
 //! kind the deepest folder decides. Git's rules apply only inside a repository, and end where a nested one begins.
 //!
-//! A [`Selection`] adds hidden names, globs, types and depths, and files that git tracks although a rule names them. A
+//! A [`EntrySelection`] adds hidden names, globs, types and depths, and files that git tracks although a rule names them. A
 //! file that was added before a rule named it, or against one, is as much part of the repository as any other: `git
 //! ls-files` lists it, and so do `glob` and `ls`. `rg` does not check, and so `grep` does not either.
 

@@ -26,7 +26,7 @@ pub enum TextFault {
 /// Returns the bytes or items of `range`.
 ///
 /// # Errors
-/// Fails with [`Fault::OutOfRange`] if the range lies outside the text.
+/// Fails with [`TextFault::OutOfRange`] if the range lies outside the text.
 pub fn slice<T, R>(items: &[T], range: R) -> Result<&[T], TextFault>
 where
     R: SliceIndex<[T], Output = [T]>,
@@ -37,7 +37,7 @@ where
 /// Returns an item.
 ///
 /// # Errors
-/// Fails with [`Fault::OutOfRange`] if there are fewer items.
+/// Fails with [`TextFault::OutOfRange`] if there are fewer items.
 pub fn item<T>(items: &[T], index: usize) -> Result<&T, TextFault> {
     items.get(index).ok_or(TextFault::OutOfRange)
 }
@@ -61,7 +61,7 @@ where
 /// Checks the size of a text before it is built.
 ///
 /// # Errors
-/// Fails with [`Fault::TooLarge`].
+/// Fails with [`TextFault::TooLarge`].
 pub const fn must_fit(bytes: usize, bytes_max: usize) -> Result<(), TextFault> {
     if bytes > bytes_max { Err(TextFault::TooLarge { bytes, bytes_max }) } else { Ok(()) }
 }

@@ -148,7 +148,7 @@ const fn touch(one: &Range<usize>, other: &Range<usize>) -> bool {
 /// Returns `base` with the changes of both `one` and `other`.
 ///
 /// # Errors
-/// Fails with a [`Conflict`] if the changes touch, or if the texts are too large.
+/// Fails with a [`MergeConflict`] if the changes touch, or if the texts are too large.
 pub fn merge(base: &[u8], one: &[u8], other: &[u8], alike: EqualChanges) -> Result<Vec<u8>, MergeConflict> {
     if [base, one, other].iter().map(|text| lines::count(text)).sum::<u64>() > 2 * DIFFED_LINES_MAX as u64 {
         return Err(MergeConflict::TooMuch);

@@ -280,7 +280,7 @@ impl Executor<'_> {
     /// Completes a rollback that died: restores the replaced file, once the name is free again.
     ///
     /// # Errors
-    /// As [`Self::take_back`].
+    /// As [`Self::reverse_step`].
     pub fn repair(&self, step: &Step, id: &str, number: usize) -> Result<(), Error> {
         match step {
             Step::Rename { to, over: Some(before), .. }

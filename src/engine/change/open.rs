@@ -110,7 +110,7 @@ impl Change<'_> {
     /// Opens a file at a path that was just resolved.
     ///
     /// # Errors
-    /// As [`Self::look_at`].
+    /// As [`Self::open_current`].
     pub fn open_resolved(&self, place: ResolvedPath) -> Result<LockedFile, Error> {
         let current = self.look_to_replace(place)?;
         self.must_be_allowed(&current)?;
@@ -120,7 +120,7 @@ impl Change<'_> {
     /// Opens a file at a path that was just resolved, even if this user may not write it.
     ///
     /// # Errors
-    /// As [`Self::look_at`].
+    /// As [`Self::open_current`].
     pub fn look_to_replace(&self, place: ResolvedPath) -> Result<LockedFile, Error> {
         self.must_be_writable(&place)?;
         place.must_take_a_file()?;
@@ -141,7 +141,7 @@ impl Change<'_> {
     /// user may not write.
     ///
     /// # Errors
-    /// Returns `protected_path`, or as [`Self::look_at`].
+    /// Returns `protected_path`, or as [`Self::open_current`].
     pub fn open_canonical(&self, path: &WorkspacePath) -> Result<LockedFile, Error> {
         let absent = self.free_path(path)?;
         let place = self.engine.workspace.place_of(path)?;
@@ -215,7 +215,7 @@ impl Change<'_> {
     /// Opens the file at `path`, to remove or rename it; does not follow a symlink there.
     ///
     /// # Errors
-    /// As [`Self::look_at`].
+    /// As [`Self::open_current`].
     pub fn open_nofollow(&self, path: &std::path::Path) -> Result<LockedFile, Error> {
         let place = self.engine.workspace.resolve_entry(path)?;
         if !place.stat().is_some_and(fs::is_symlink) {
@@ -270,7 +270,7 @@ impl Change<'_> {
     /// Resolves the destination of a move; does not follow a symlink there. The root counts as a path that is taken.
     ///
     /// # Errors
-    /// As [`Self::look_at_entry`].
+    /// As [`Self::resolve_entry_to_move`].
     pub fn resolve_destination(&self, path: &std::path::Path) -> Result<ResolvedPath, Error> {
         let place = self.engine.workspace.resolve_entry(path)?;
         self.must_be_writable(&place)?;

@@ -429,7 +429,7 @@ pub fn sessions(state: &State) -> Result<Vec<String>, Error> {
     state.find_folder(DONE_FOLDER)?.map_or_else(|| Ok(Vec::new()), |folder| names_in(&folder))
 }
 
-/// Returns the numbers of all changes in a session's history, ascending; [`Numbers`](super::Numbers) has the
+/// Returns the numbers of all changes in a session's history, ascending; [`Numbers`](super::ChangeNumbers) has the
 /// newest ones sooner.
 ///
 /// # Errors

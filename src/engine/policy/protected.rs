@@ -87,7 +87,7 @@ impl Policy {
         folders.chain(led_to.map(|path| LbxPlace { path, is_folder: false })).collect()
     }
 
-    /// Fails for an absolute path that is, holds or lies in a place of [`Self::own_places`]: what lbx writes outside the
+    /// Fails for an absolute path that is, holds or lies in one of [`Self::lbx_paths_of_user`]: what lbx writes outside the
     /// workspace may not become its policy.
     ///
     /// # Errors

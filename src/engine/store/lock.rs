@@ -113,7 +113,7 @@ fn is_overtaking(file: &File, stat: &Stat, wait: Option<LockWait<'_>>) -> std::i
     Ok(has_waiters)
 }
 
-/// Takes an exclusive lock on a folder, which needs no file, as [`take_opened`] does.
+/// Takes an exclusive lock on a folder, which needs no file, as [`take_open_file`] does.
 ///
 /// # Errors
 /// Returns the OS error; not every file system locks folders.

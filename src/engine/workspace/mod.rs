@@ -191,7 +191,7 @@ impl Workspace {
         }
     }
 
-    /// Returns `path` for lists, as [`Self::shown`], with its bytes.
+    /// Returns `path` for lists, as [`Self::display`], with its bytes.
     pub fn list_path(&self, path: &WorkspacePath) -> ShownPath {
         ShownPath::of(&self.callers_path(path))
     }

@@ -10,8 +10,8 @@
 //! Lines are compared without their endings. A hunk is applied where its old lines match byte for byte at the stated
 //! line, corrected by the error of the previous hunk. Otherwise it is applied at their only match in the file, or at
 //! the only match after the previous hunk. Only then, and never with [`PatchOptions::strict`], the weaker comparisons
-//! of [`Tier`] are tried, and at last [`PatchOptions::fuzz`]; for each, the match must again be the only one or at the
-//! stated line. Two equal matches are a [`Conflict`] that names both.
+//! of [`LineMatch`] are tried, and at last [`PatchOptions::fuzz`]; for each, the match must again be the only one or at the
+//! stated line. Two equal matches are a [`HunkConflict`] that names both.
 //!
 //! All hunks are searched in the original file, so an earlier one never moves a later one. A hunk is already applied if
 //! its new side matches at its place while its old side does not.

@@ -41,7 +41,7 @@ impl PatchOptions {
     /// Checks the size of a file before it is built.
     ///
     /// # Errors
-    /// Fails with [`Fault::TooLarge`].
+    /// Fails with [`TextFault::TooLarge`].
     pub fn must_fit(&self, bytes: usize) -> Result<(), TextFault> {
         self.bytes_max.map_or(Ok(()), |bytes_max| must_fit(bytes, bytes_max))
     }

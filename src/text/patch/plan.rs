@@ -97,7 +97,7 @@ pub struct FileOutcome {
     pub mode: Option<u32>,
     /// Hunks of the file, in the order of the patch.
     pub hunks: Vec<HunkReport>,
-    /// True if the patch shows what it changes; see [`Applied::exact_and_unique`](super::Applied::exact_and_unique).
+    /// True if the patch shows what it changes; see [`PatchResult::exact_and_unique`](super::PatchResult::exact_and_unique).
     pub exact_and_unique: bool,
     /// Lines that it replaces in the file at `path`, or at `from` for a rename, if known.
     pub replaced: Option<Vec<ReplacedLines>>,

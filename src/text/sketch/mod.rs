@@ -78,7 +78,7 @@ pub struct SketchChange {
 /// `within` is the byte range of whole lines, the first of which has the number `first_line`.
 ///
 /// # Errors
-/// Returns a [`Refusal`] that names the part.
+/// Returns a [`SketchError`] that names the part.
 pub fn changes(
     text: &[u8],
     sketch: &[u8],

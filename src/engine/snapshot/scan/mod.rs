@@ -69,7 +69,7 @@ pub struct UnrecordedChanges {
     pub paths: Vec<Vec<u8>>,
     /// Paths that a scan would leave out.
     pub left_out: Vec<SkippedPath>,
-    /// Ignored paths, as in [`Recorded::ignored`].
+    /// Ignored paths, as in [`RecordResult::ignored`].
     pub ignored: Vec<Vec<u8>>,
 }
 
