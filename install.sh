@@ -467,7 +467,7 @@ git fsck --strict --no-dangling >/dev/null 2>&1 || fail "the demo: git fsck comp
 [ "$(git status --porcelain)" = ' M CHANGELOG.md' ] || fail "the demo: git status shows more than the one file"
 
 say
-say "$steps steps, each as told. The copy is removed; lbx is $prefix/bin/lbx. Next, in a project of yours:"
+say "$steps steps, each as shown. The copy is removed; lbx is $prefix/bin/lbx. Next, in a project of yours:"
 say "  lbx init                          the clients that lbx can be set up for; then, say,"
 say "  lbx init --client claude-code     gives that client its tools"
 say "  lbx help agents                   a page to paste for an agent that has only a shell"

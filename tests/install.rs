@@ -211,7 +211,7 @@ fn demo_runs_from_an_archive_and_suggests_the_next_step() {
     let archive = archive(&place);
     let prefix = place.prefix.to_str().unwrap();
     let text = said(&place.run(&archive.join("install.sh"), &["--prefix", prefix, "--demo"]));
-    let wanted = ["not_read", "stale_file", "lbx diff", "lbx undo", "git log", "each as told", "lbx init"];
+    let wanted = ["not_read", "stale_file", "lbx diff", "lbx undo", "git log", "each as shown", "lbx init"];
     let mut rest = text.as_str();
     for part in wanted {
         rest = rest.split_once(part).unwrap_or_else(|| panic!("no {part}, or not in this order: {text}")).1;
